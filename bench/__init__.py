@@ -1,0 +1,1 @@
+"""The benchmark: workload, load, engine, observations, statistics, report."""

@@ -1,0 +1,1 @@
+"""What engine, GPU and host did meanwhile."""

@@ -1,0 +1,213 @@
+"""What was seen besides the requests: phases, counters, engine events, gauges, the client itself.
+
+One JSON object a line in `observations.jsonl`, in the order in which they were made. Times are seconds on the same
+monotonic clock as the request records. What cannot be known is null, never zero.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+Time: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Share: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Observed(BaseModel):
+    """Base: frozen, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    t: Time
+    run: int
+
+
+class StageTime(BaseModel):
+    """One stage of an engine's start, in seconds since its process was started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    start_s: Time
+    end_s: Time
+
+
+class EngineStarted(Observed):
+    """An engine became ready.
+
+    Attributes:
+        kind_of_engine: "process", "docker" or "external".
+        ready_s: seconds from process start to ready; null for an external engine.
+        stages: the start, stage by stage, as read from the log.
+        version: as the server reports it.
+        model: the served model name.
+        max_model_len: as the server reports it.
+        block_size: tokens of one prefix-cache block as the engine reports it; hits come in whole blocks.
+        prefix_caching: whether the engine caches prefixes.
+        argv: the command line; null for an external engine.
+        packages_sha256: hash over the sorted package list of the engine's environment; null when unknown.
+        cold: whether the compile caches were empty at the start; null when unknown.
+    """
+
+    kind: Literal["engine_started"] = "engine_started"
+    kind_of_engine: Literal["process", "docker", "external"]
+    ready_s: float | None
+    stages: tuple[StageTime, ...]
+    version: str | None
+    model: str
+    max_model_len: int | None
+    block_size: int | None
+    prefix_caching: bool | None
+    argv: tuple[str, ...] | None
+    packages_sha256: str | None
+    cold: bool | None
+
+
+class EngineEvent(Observed):
+    """A line of the engine's log that matters, stamped when it was read.
+
+    Attributes:
+        event: what it means: "jit" (a kernel was compiled), "graph_capture", "preemption", "error", "warning", "died".
+        line: the line itself, at most 500 characters, terminal escapes removed.
+        line_number: in the engine's log, from 1; null where there is no log.
+    """
+
+    kind: Literal["engine_event"] = "engine_event"
+    event: Literal["jit", "graph_capture", "preemption", "error", "warning", "died"]
+    line: str
+    line_number: int | None
+
+
+class PhaseStarted(Observed):
+    """A phase of an operating point began; `done` ends the last one.
+
+    Order within a point: prime, ramp, steady, drain, done. A request belongs to the window when its intended send time
+    lies in [steady, drain).
+    """
+
+    kind: Literal["phase"] = "phase"
+    point: int
+    phase: Literal["prime", "ramp", "steady", "drain", "done"]
+
+
+class CounterValues(BaseModel):
+    """The engine's own totals since its start. Null where the server does not expose one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_finished: float | None = None
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    prefix_queries: float | None = None
+    prefix_hits: float | None = None
+    preemptions: float | None = None
+    spec_drafts: float | None = None
+    spec_draft_tokens: float | None = None
+    spec_accepted_tokens: float | None = None
+    spec_accepted_per_position: tuple[float, ...] | None = None
+
+
+class Counters(Observed):
+    """The engine's totals before or after a point, read while no request was open."""
+
+    kind: Literal["counters"] = "counters"
+    point: int
+    when: Literal["before", "after"]
+    values: CounterValues
+
+
+class Gauges(Observed):
+    """The engine's state during a point, about once a second."""
+
+    kind: Literal["gauges"] = "gauges"
+    running: float | None
+    waiting: float | None
+    kv_usage: float | None
+
+
+class GpuSample(Observed):
+    """One GPU, about once a second."""
+
+    kind: Literal["gpu"] = "gpu"
+    index: int
+    uuid: str
+    power_w: float | None
+    sm_clock_mhz: float | None
+    memory_used_bytes: int | None
+    utilization: float | None
+    temperature_c: float | None
+    throttle_reasons: tuple[str, ...]
+
+
+class HostSample(Observed):
+    """The host, about once a second: CPU share of everything (1.0 is one core), and memory in use."""
+
+    kind: Literal["host"] = "host"
+    cpu_cores_used: Share
+    memory_used_bytes: int
+
+
+class ClientSelf(Observed):
+    """The client's own condition over one point's window: what certifies, or spoils, its measurement.
+
+    Attributes:
+        lag_p50_s, lag_p99_s, lag_max_s: event-loop lag: how late a timer fires.
+        cpu_s: CPU seconds of the client's processes over the window.
+        wall_s: length of the window.
+        stamp_delay_p99_s: from the arrival of bytes in the kernel to our stamp; null where the kernel does not say.
+        send_delay_p50_s, send_delay_p99_s: actual minus intended send time.
+        generated_late: turns that had to be generated inside the window because the stock ran out.
+        processes: client processes used.
+    """
+
+    kind: Literal["client"] = "client"
+    point: int
+    lag_p50_s: Share
+    lag_p99_s: Share
+    lag_max_s: Share
+    cpu_s: Share
+    wall_s: Share
+    stamp_delay_p99_s: Share | None
+    send_delay_p50_s: Share | None
+    send_delay_p99_s: Share | None
+    generated_late: int
+    processes: int
+
+
+class Interrupted(Observed):
+    """The run ended early; the report is partial.
+
+    Attributes:
+        cause: "user" (Ctrl-C, SIGTERM), "engine" (it died), "disk" (nothing more could be written), "client" (a fault
+            of ours, or the client was killed).
+        detail: one line.
+    """
+
+    kind: Literal["interrupted"] = "interrupted"
+    cause: Literal["user", "engine", "disk", "client"]
+    detail: str
+
+
+class Finished(Observed):
+    """The run came to its end. A folder without this line is a partial one."""
+
+    kind: Literal["finished"] = "finished"
+
+
+Observation: TypeAlias = Annotated[
+    EngineStarted
+    | EngineEvent
+    | PhaseStarted
+    | Counters
+    | Gauges
+    | GpuSample
+    | HostSample
+    | ClientSelf
+    | Interrupted
+    | Finished,
+    Field(discriminator="kind"),
+]
+
+OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)
+"""Validates one line of `observations.jsonl`."""

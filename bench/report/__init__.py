@@ -1,0 +1,1 @@
+"""From records to a report that others can check: build, claims, render, sign, verify."""

@@ -1,0 +1,1 @@
+"""Quantiles, certificates, steady state, bootstrap. Pure, each formula with its source."""

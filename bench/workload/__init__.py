@@ -1,0 +1,1 @@
+"""What callers say: agents, prefixes, turns, seeds. Pure."""

@@ -1,0 +1,1 @@
+"""Checkpoints: how each one that a recipe serves came to be."""

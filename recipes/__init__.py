@@ -1,0 +1,1 @@
+"""Recipes: one TOML per target, their schema, loader, fingerprint and command line."""

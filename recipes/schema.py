@@ -1,0 +1,280 @@
+"""What a recipe is: everything that decides the number, each value with its source.
+
+A recipe is data (one TOML per target). These models refuse what they do not know; `recipes.load` turns a refusal
+into an error that names file, line, key and the nearest right one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=64)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive: TypeAlias = Annotated[int, Field(gt=0)]
+FlagValue: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any]
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown keys, no silent conversion between types (an integer is still a number)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Hardware(Strict):
+    """What the target runs on.
+
+    Attributes:
+        kind: "gpu" or "cpu".
+        gpu: the product name as the driver reports it must contain this ("H200", "B200"); only with kind "gpu".
+        count: GPUs used.
+        memory_gib: the least free memory, per GPU or of the host, in GiB.
+        cores: the least number of CPU cores for the engine and the client together; only with kind "cpu".
+    """
+
+    kind: Literal["gpu", "cpu"]
+    gpu: str | None = None
+    count: Positive = 1
+    memory_gib: Positive
+    cores: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gpu_has_a_name(self) -> Hardware:
+        if (self.kind == "gpu") != (self.gpu is not None):
+            raise ValueError('hardware.gpu belongs to hardware.kind = "gpu", and only there')
+        return self
+
+
+class Checkpoint(Strict):
+    """Which weights.
+
+    Attributes:
+        kind: "hub" (a repository at a commit), "quantized" (made by `just quantize`), "bundled" (a folder of this
+            repository), "dummy" (a configuration of this repository, random weights made by the engine).
+        name: hub repository, or path inside this repository.
+        revision: 40-digit commit of a hub repository; None where nobody has resolved it yet: then the run resolves it
+            and the report records it.
+        precision: what the weights are stored in ("bf16", "fp8", "nvfp4"), for the claims that depend on it.
+        real: False for toys and dummy weights: no published claim can be reproduced with them.
+    """
+
+    kind: Literal["hub", "quantized", "bundled", "dummy"]
+    name: str
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    precision: Literal["bf16", "fp8", "nvfp4"]
+    real: bool
+
+
+class Engine(Strict):
+    """Who answers, and with which flags.
+
+    Attributes:
+        version: the vLLM release; every flag below is checked against this release's own parser.
+        image: key in docker/pins.toml for the Docker engine.
+        lock: name of the hash-locked closure in docker/locks for the process engine.
+        flags: vLLM's options, long name with underscores; true gives `--name`, false `--no-name`, tables become JSON.
+        env: environment variables of the engine process.
+        ready_timeout_s: a start that takes longer has failed.
+    """
+
+    version: str
+    image: Name
+    lock: Name
+    flags: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], FlagValue]
+    env: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
+    ready_timeout_s: Seconds = 900.0
+
+
+class Sampling(Strict):
+    """How replies are sampled. Replies have an exact length, so that two runs do the same work."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    ignore_eos: bool = True
+
+
+class Workload(Strict):
+    """What callers say (see `bench.workload`).
+
+    Attributes:
+        api: "chat" (chat completions, the checkpoint's own template) or "token_ids" (completions with token ids, for
+            checkpoints without a tokenizer).
+        agents: names of the specialized agents, in the order of a call.
+        prompt_tokens: mean exact length of a rendered prompt over a call.
+        output_tokens: exact length of a reply.
+        shared_prefix_tokens: exact length of the part of the prompt that all calls to one agent share (system prompt
+            and tool schemas).
+        caller_tokens: exact length of one thing the caller says.
+        turns: turns of one call: every call has between these two, uniformly.
+        thinking: Qwen3.5 thinks by default; a voice agent cannot wait for that.
+        sampling: how replies are sampled.
+    """
+
+    api: Literal["chat", "token_ids"] = "chat"
+    agents: Annotated[list[Name], Field(min_length=1)]
+    prompt_tokens: Positive
+    output_tokens: Positive
+    shared_prefix_tokens: Positive
+    caller_tokens: Positive
+    turns: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    thinking: bool = False
+    sampling: Sampling = Sampling()
+
+
+class TurnGap(Strict):
+    """Seconds from the end of a reply to the stream's next request: playback plus the caller's speech.
+
+    Attributes:
+        distribution: "exponential", "lognormal" (with `sigma` of the logarithm) or "fixed".
+        mean_s: mean of the gap in seconds.
+        sigma: standard deviation of the logarithm; only with "lognormal".
+    """
+
+    distribution: Literal["exponential", "lognormal", "fixed"]
+    mean_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    sigma: Annotated[float, Field(gt=0, le=3)] | None = None
+
+    @model_validator(mode="after")
+    def _sigma_belongs_to_lognormal(self) -> TurnGap:
+        if (self.distribution == "lognormal") != (self.sigma is not None):
+            raise ValueError('load.turn_gap.sigma belongs to distribution = "lognormal", and only there')
+        return self
+
+
+class Point(Strict):
+    """One operating point: exactly one of the two.
+
+    Attributes:
+        streams: open voice conversations with turn gaps.
+        concurrent: requests in flight, closed loop, without gaps.
+    """
+
+    streams: Positive | None = None
+    concurrent: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Point:
+        if (self.streams is None) == (self.concurrent is None):
+            raise ValueError("a point of load.ladder has either streams or concurrent")
+        return self
+
+    @property
+    def label(self) -> str:
+        """E.g. "40 streams" or "16 concurrent requests"."""
+        return f"{self.streams} streams" if self.streams else f"{self.concurrent} concurrent requests"
+
+
+class Load(Strict):
+    """How callers say it.
+
+    Attributes:
+        ladder: the operating points, in order.
+        turn_gap: of the streams.
+        ramp_s: streams open evenly over this time; requests intended within it are reported apart.
+        steady_s: length of the measured window.
+        drain_s: at most this long after the window for the open requests to end.
+        request_timeout_s: a reply that takes longer is a failure.
+        runs: engine starts; between-run variance needs several.
+    """
+
+    ladder: Annotated[list[Point], Field(min_length=1)]
+    turn_gap: TurnGap
+    ramp_s: Seconds
+    steady_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    drain_s: Seconds = 60.0
+    request_timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    runs: Positive = 1
+
+
+class Source(Strict):
+    """Where a value comes from. Every value that decides the number has one.
+
+    Attributes:
+        kind: "article" (with the quote), "engine" (the pinned engine needs it), "measured" (by us; `why` says where),
+            "assumption" (the source does not give it and we chose; named in every report), "scaled" (made smaller so
+            that it fits; named in the report's title).
+        quote: the article's words, verbatim; only with "article".
+        why: the reason, for every other kind.
+    """
+
+    kind: Literal["article", "engine", "measured", "assumption", "scaled"]
+    quote: str | None = None
+    why: str | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Source:
+        if (self.kind == "article") != (self.quote is not None) or (self.kind != "article") != (self.why is not None):
+            raise ValueError('a source has a quote (kind = "article") or a why (every other kind)')
+        return self
+
+
+class Claim(Strict):
+    """A published figure.
+
+    Attributes:
+        id: short name.
+        quote: the words that make the claim, verbatim.
+        by: "article" or "project" (measured by us; `quote` then says where).
+        kind: "measured" or "recollection".
+        hardware: the GPU it was made on ("H200", "B200"), or "cpu"; None where the source does not say.
+        precision: of the weights it was made with; None where the source does not say.
+        point: the operating point.
+        metric: "e2e" or "ttft", seconds.
+        quantile: 0.5, 0.9, 0.95 or 0.99.
+        value_s: the figure.
+        tolerance: how much above `value_s`, as a share of it, still holds the claim (0.05 is 5 %).
+        tolerance_why: the words that justify it.
+        against: target whose report is needed beside this one; the claim is then about the change between the two.
+        against_value_s: the other target's figure.
+    """
+
+    id: Name
+    quote: str
+    by: Literal["article", "project"] = "article"
+    kind: Literal["measured", "recollection"]
+    hardware: str | None = None
+    precision: Literal["bf16", "fp8", "nvfp4"] | None = None
+    point: Point
+    metric: Literal["e2e", "ttft"] = "e2e"
+    quantile: Annotated[float, Field(gt=0, lt=1)]
+    value_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    tolerance: Annotated[float, Field(ge=0, le=0.5)]
+    tolerance_why: str
+    against: Name | None = None
+    against_value_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def limit_s(self) -> float:
+        """The figure with its tolerance: what p95 must stay under for the claim to hold."""
+        return self.value_s * (1 + self.tolerance)
+
+
+class Recipe(Strict):
+    """One target, resolved: nothing is left to inherit or override.
+
+    Attributes:
+        target: its name, the file's stem.
+        title: one line for people.
+        hardware, engine, checkpoint, workload, load: what decides the number.
+        claims: what it is measured against.
+        sources: dotted key (or a prefix of keys) to where the value comes from.
+    """
+
+    target: Name
+    title: str
+    hardware: Hardware
+    checkpoint: Checkpoint
+    engine: Engine
+    workload: Workload
+    load: Load
+    claims: list[Claim] = []
+    sources: dict[str, Source]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Recipe:
+        workload = self.workload
+        if workload.shared_prefix_tokens >= workload.prompt_tokens:
+            raise ValueError("workload.shared_prefix_tokens must be below workload.prompt_tokens")
+        if workload.turns[0] > workload.turns[1]:
+            raise ValueError("workload.turns is [fewest, most]")
+        return self
