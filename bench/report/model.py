@@ -25,8 +25,10 @@ class Estimate(Part):
     """A percentile with its distribution-free confidence interval.
 
     Attributes:
-        value: the order statistic, seconds; null when the sample is too small for any interval ("not enough").
-        low, high: interval at `confidence`; null as above.
+        value: the order statistic, seconds; null when the sample is too small for any interval ("not enough"), or when
+            the rank falls among the failures.
+        low, high: interval at `confidence`; null as above (`high` alone is null when only it falls among the failures).
+        among_failures: the rank of `value` falls among the failures: so many failed that there is no such latency.
         confidence: e.g. 0.95.
         n: samples, failures included (they count as infinitely late).
     """
@@ -36,10 +38,11 @@ class Estimate(Part):
     high: Number | None
     confidence: Number
     n: int
+    among_failures: bool
 
 
 class Latency(Part):
-    """One metric at one point, pooled over runs, window requests only."""
+    """One metric at one point, pooled over runs, window requests only. `mean` and `maximum` are of the successes."""
 
     p50: Estimate
     p90: Estimate
