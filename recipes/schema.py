@@ -216,6 +216,7 @@ class Claim(Strict):
         quote: the words that make the claim, verbatim.
         by: "article" or "project" (measured by us; `quote` then says where).
         kind: "measured" or "recollection".
+        targets: the recipes that it is about; to every other target it is not comparable.
         hardware: the GPU it was made on ("H200", "B200"), or "cpu"; None where the source does not say.
         precision: of the weights it was made with; None where the source does not say.
         point: the operating point.
@@ -232,6 +233,7 @@ class Claim(Strict):
     quote: str
     by: Literal["article", "project"] = "article"
     kind: Literal["measured", "recollection"]
+    targets: Annotated[list[Name], Field(min_length=1)]
     hardware: str | None = None
     precision: Literal["bf16", "fp8", "nvfp4"] | None = None
     point: Point
@@ -257,7 +259,10 @@ class Recipe(Strict):
         title: one line for people.
         hardware, engine, checkpoint, workload, load: what decides the number.
         claims: what it is measured against.
-        sources: dotted key (or a prefix of keys) to where the value comes from.
+        sources: for every single value under hardware, checkpoint, engine, workload and load, by its dotted key: where
+            it comes from.
+        overridden: dotted keys that the command line set; a claim is not comparable when one of these replaced a value
+            that the article gives.
     """
 
     target: Name
@@ -269,6 +274,7 @@ class Recipe(Strict):
     load: Load
     claims: list[Claim] = []
     sources: dict[str, Source]
+    overridden: list[str] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
