@@ -1,0 +1,122 @@
+"""The files of a report folder: their names, how they are written, and the one form of JSON in them.
+
+A report folder is `reports/<target>/<UTC time>-<first 12 digits of the fingerprint>/`. Everything in it is written
+under another name and then renamed, so that a file that is there is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+from bench.errors import StreamproofError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+REPORT: Final = "report.json"
+RECORDS: Final = "requests.parquet"
+OBSERVATIONS: Final = "observations.jsonl"
+RECIPE: Final = "recipe.resolved.toml"
+ENVIRONMENT: Final = "environment.json"
+MARKDOWN: Final = "report.md"
+PAGE: Final = "report.html"
+ATTESTATION: Final = "attestation.sigstore.json"
+SIGNER: Final = "signer.pub.pem"
+
+RUNNING_RECORDS: Final = "requests.jsonl"
+"""The records while a run is under way, a line each; `RECORDS` takes its place at the end."""
+
+EVIDENCE: Final = (RECIPE, ENVIRONMENT, OBSERVATIONS, RECORDS)
+"""What every figure and verdict is computed from."""
+RENDERED: Final = (REPORT, MARKDOWN, PAGE)
+"""What is computed from the evidence."""
+UNSIGNED: Final = (ATTESTATION, SIGNER)
+"""What the signature cannot cover: itself and the key to check it with."""
+
+ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})\.log")
+
+
+def engine_log(run: int) -> str:
+    """Name of the log of the engine of run `run` (from 0)."""
+    return f"engine-{run}.log"
+
+
+def is_report_file(name: str) -> bool:
+    """Whether a finished report folder may hold a file of this name."""
+    return name in EVIDENCE + RENDERED + UNSIGNED or ENGINE_LOG.fullmatch(name) is not None
+
+
+def folder_of(reports: Path, target: str, fingerprint: str, started_at: datetime) -> Path:
+    """The folder of one report; it is not made here.
+
+    Args:
+        reports: the folder of all reports.
+        target: the recipe's target.
+        fingerprint: of the recipe, in hex.
+        started_at: an aware time; written in UTC to the second, so that names sort by time.
+    """
+    if started_at.tzinfo is None:  # `astimezone` would take it for local time
+        raise ValueError("started_at needs a time zone")
+    stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return reports / target / f"{stamp}-{fingerprint[:12]}"
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Writes a file so that `path` holds all of it or what it held before, even when we are killed.
+
+    Raises:
+        StreamproofError: the disk is full or the folder cannot be written.
+    """
+    try:
+        write_beside(path, content, mode=mode).replace(path)
+    except OSError as error:
+        raise StreamproofError(
+            f"cannot write {path}: {error.strerror}", remedy="Free some space or mend the folder's permissions."
+        ) from error
+    _sync_folder(path.parent)
+
+
+def write_beside(path: Path, content: bytes, *, mode: int) -> Path:
+    """Writes a hidden file beside `path` to stable storage and returns its path. Nothing is left behind on failure."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def canonical_json(value: object) -> bytes:
+    """The one form of JSON in a report: sorted keys, two spaces, UTF-8, a newline at the end, no NaN.
+
+    Raises:
+        ValueError: the value holds a NaN or an infinity.
+    """
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def sha256(content: bytes) -> str:
+    """Lower-case hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename within `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,216 @@
+"""Keys that sign reports, and keys that are trusted.
+
+Everybody who makes reports has one ECDSA P-256 key. It is made on first use and kept outside every repository, in
+`$XDG_CONFIG_HOME/streamproof/keys`: `signer.key.pem`, readable by its owner alone, and its public half beside it. So that
+others can verify the reports, its owner has the public half added to the allow list, the repository's folder `keys/`.
+
+A key's id is the SHA-256 of its DER SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7), in lower-case hex.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from bench.errors import StreamproofError, UsageError
+from bench.report.folder_files import write_beside, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PRIVATE_NAME: Final = "signer.key.pem"
+PUBLIC_NAME: Final = "signer.pub.pem"
+PEM_LIMIT: Final = 4096
+"""Bytes. A P-256 key in PEM has fewer than 300; a file beyond this is no such key and is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A private key and the id that others know it by."""
+
+    private: ec.EllipticCurvePrivateKey
+    key_id: str
+
+    @property
+    def public(self) -> ec.EllipticCurvePublicKey:
+        """Its public half."""
+        return self.private.public_key()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A public key that the verifier trusts, and why.
+
+    Attributes:
+        key_id: see the module.
+        public: the key.
+        origin: where the trust comes from, for people ("your own key", "keys/ci.pem").
+    """
+
+    key_id: str
+    public: ec.EllipticCurvePublicKey
+    origin: str
+
+
+def key_id(public: ec.EllipticCurvePublicKey) -> str:
+    """SHA-256 of the DER SubjectPublicKeyInfo, lower-case hex."""
+    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
+
+
+def public_pem(public: ec.EllipticCurvePublicKey) -> bytes:
+    """The key as PEM: the one form in which we write public keys."""
+    return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def parse_public(pem: bytes, where: str) -> ec.EllipticCurvePublicKey:
+    """Reads a PEM public key.
+
+    Args:
+        pem: the file's bytes.
+        where: the file's name, for the error.
+
+    Raises:
+        StreamproofError: it is not a P-256 public key.
+    """
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _not_a_key(where, "public") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise _not_a_key(where, "public")
+    return key
+
+
+def keys_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where this user's own key lives: `$XDG_CONFIG_HOME/streamproof/keys`, by default under `~/.config`.
+
+    A relative `XDG_CONFIG_HOME` is ignored, as the XDG base directory specification asks.
+
+    Raises:
+        StreamproofError: there is no home folder and no `XDG_CONFIG_HOME`.
+    """
+    environ = os.environ if environ is None else environ
+    configured = environ.get("XDG_CONFIG_HOME", "")
+    if configured and Path(configured).is_absolute():
+        return Path(configured) / "streamproof" / "keys"
+    try:
+        home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    except RuntimeError as error:
+        raise StreamproofError(
+            "there is no home folder to keep the signing key in",
+            remedy="Set XDG_CONFIG_HOME to an absolute path of a folder that only you can read.",
+        ) from error
+    return home / ".config" / "streamproof" / "keys"
+
+
+def own_signer(folder: Path | None = None) -> Signer:
+    """This user's signing key, made if there is none yet.
+
+    Two processes that make it at once end with the same key: the first to put its file in place wins.
+
+    Args:
+        folder: where it lives; `keys_folder()` by default.
+
+    Raises:
+        StreamproofError: the file is readable by others, belongs to somebody else, or is not a P-256 key.
+    """
+    folder = keys_folder() if folder is None else folder
+    path = folder / PRIVATE_NAME
+    if not path.exists():
+        _make(path)
+    private = _load_private(path)
+    public = private.public_key()
+    public_path = folder / PUBLIC_NAME
+    if not public_path.exists() or public_path.read_bytes() != public_pem(public):
+        write_whole(public_path, public_pem(public))
+    return Signer(private, key_id(public))
+
+
+def trusted_keys(
+    *, allow_list: Path | None, extra: Iterable[Path] = (), own_folder: Path | None = None
+) -> dict[str, TrustedKey]:
+    """Every key that a verifier trusts, by its id.
+
+    Args:
+        allow_list: folder of `*.pem` public keys; None or a missing folder adds none.
+        extra: files named on the command line.
+        own_folder: where this user's own key lives; `keys_folder()` by default. No key is made there.
+
+    Raises:
+        StreamproofError: a file among them is not a P-256 public key.
+        UsageError: a file of `extra` cannot be read.
+    """
+    own_folder = keys_folder() if own_folder is None else own_folder
+    sources: list[tuple[Path, str]] = []
+    if (own_folder / PUBLIC_NAME).is_file():
+        sources.append((own_folder / PUBLIC_NAME, "your own key"))
+    if allow_list is not None and allow_list.is_dir():
+        sources += [(path, f"{allow_list.name}/{path.name}") for path in sorted(allow_list.glob("*.pem"))]
+    sources += [(path, str(path)) for path in extra]
+    found: dict[str, TrustedKey] = {}
+    for path, origin in sources:
+        public = parse_public(_read_small(path), str(path))
+        found.setdefault(key_id(public), TrustedKey(key_id(public), public, origin))
+    return found
+
+
+def _read_small(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(PEM_LIMIT)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the key {path}: {error.strerror}", remedy="Name a PEM file with a P-256 public key."
+        ) from error
+
+
+def _not_a_key(where: str, half: str) -> StreamproofError:
+    return StreamproofError(
+        f"{where} is not an ECDSA P-256 {half} key in PEM form",
+        remedy=f'A report\'s own key is its file signer.pub.pem; it begins with "-----BEGIN {half.upper()} KEY-----".',
+    )
+
+
+def _make(path: Path) -> None:
+    """Puts a new private key at `path`, unless another process has just done so."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    temporary = write_beside(path, pem, mode=0o600)
+    try:
+        # A link, unlike a rename, fails when the name is taken: nobody's key is ever overwritten.
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink()
+
+
+def _load_private(path: Path) -> ec.EllipticCurvePrivateKey:
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise StreamproofError(
+                f"the signing key {path} can be used by others "
+                f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}; we are {os.geteuid()})",
+                remedy=f"If nobody else has read it: chmod 600 {path}. Otherwise delete it; a new one is made at the "
+                "next run, and the old one must leave every allow list.",
+            )
+        pem = file.read(PEM_LIMIT)
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise _not_a_key(str(path), "private") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise _not_a_key(str(path), "private")
+    return key
