@@ -1,0 +1,130 @@
+"""`docker/pins.toml` as typed data: which images and environments an engine is made of."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.errors import StreamproofError, UsageError
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+"""The checkout that this code runs from: recipes, locks and pins are files in it."""
+
+PINS_FILE: Final = REPOSITORY / "docker" / "pins.toml"
+
+Digest: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Commit: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Pinned(BaseModel):
+    """Base: frozen, no unknown keys; a field `tag_commit` is the key `tag-commit`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=_dashed)
+
+
+class ImagePin(_Pinned):
+    """A container image, by content.
+
+    Attributes:
+        reference: repository and tag, for people.
+        version: of the software inside.
+        index: digest of the multi-platform index.
+        linux_amd64: digest of the linux/amd64 manifest; None where it was not found.
+        resolved: the day on which the digests were read.
+        how: from where; "second-hand: ..." when no registry was asked.
+        build_commit: the commit that the image says it was built from; None where it says nothing.
+        tag_commit: the commit of the release's tag; None where unknown.
+    """
+
+    reference: str
+    version: str
+    index: Digest
+    linux_amd64: Digest | None = None
+    resolved: dt.date
+    how: str
+    build_commit: Commit | None = None
+    tag_commit: Commit | None = None
+
+
+class EnginePin(_Pinned):
+    """A hash-locked environment that an engine runs in.
+
+    Attributes:
+        lock: the requirements file with hashes, relative to the repository.
+        version: of vLLM inside.
+        python: the versions that the lock was resolved for, as a PEP 440 range.
+        module: what `python -m` starts to serve the OpenAI API.
+        installed_gib: space that the finished environment takes, in GiB.
+        env: environment variables that this environment needs whatever the recipe says.
+    """
+
+    lock: str
+    version: str
+    python: str
+    module: str
+    installed_gib: Annotated[float, Field(gt=0)]
+    env: dict[str, str] = {}
+
+
+class Pins(_Pinned):
+    """The whole file."""
+
+    images: dict[str, ImagePin]
+    engines: dict[str, EnginePin]
+
+    def image(self, name: str) -> ImagePin:
+        """The image of that name.
+
+        Raises:
+            UsageError: there is none; the remedy lists those that exist.
+        """
+        return _entry(self.images, name, "image")
+
+    def engine(self, name: str) -> EnginePin:
+        """The engine environment of that name (a recipe's `engine.lock`).
+
+        Raises:
+            UsageError: there is none; the remedy lists those that exist.
+        """
+        return _entry(self.engines, name, "engine environment")
+
+
+_PinT = TypeVar("_PinT", ImagePin, EnginePin)
+
+
+def _entry(entries: dict[str, _PinT], name: str, what: str) -> _PinT:
+    try:
+        return entries[name]
+    except KeyError:
+        known = ", ".join(sorted(entries))
+        raise UsageError(f'docker/pins.toml has no {what} "{name}"', remedy=f"It has: {known}.") from None
+
+
+@cache
+def load_pins(path: Path = PINS_FILE) -> Pins:
+    """Read the pins.
+
+    Raises:
+        StreamproofError: the file is missing, is no TOML, or holds something that this version does not know.
+    """
+    try:
+        return Pins.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise StreamproofError(
+            f"the pinned versions cannot be read: {path}: {error.strerror}",
+            remedy="streamproof runs from its git checkout; clone it again or restore the file.",
+        ) from error
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise StreamproofError(
+            f"the pinned versions are not valid: {path}: {error}",
+            remedy="Compare the file with the one in git (git diff docker/pins.toml).",
+        ) from error
