@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import pytest
+
+from recipes.fingerprint import Pinned, fingerprint, folder_sha256
+from recipes.load import load_recipe
+
+PINNED = Pinned(lock_sha256="a" * 64, image_digest=None, checkpoint_sha256="b" * 64, workload_version="1")
+
+
+def of(overrides: dict[str, str] | None = None, pinned: Pinned = PINNED) -> str:
+    return fingerprint(load_recipe("cpu", overrides), pinned)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"engine.flags.max_num_seqs": "17"},
+        {"engine.env.OMP_NUM_THREADS": "'1'"},
+        {"workload.caller_tokens": "25"},
+        {"load.turn_gap.mean_s": "2.5"},
+        {"load.ladder": "[{streams = 2}]"},
+        {"hardware.cores": "3"},
+        {"checkpoint.precision": "fp8"},
+    ],
+)
+def test_everything_that_decides_the_numbers_is_in_it(override: dict[str, str]) -> None:
+    assert of(override) != of()
+
+
+@pytest.mark.parametrize("override", [{"title": "Another"}, {"load.runs": "3"}])
+def test_what_changes_no_number_is_not(override: dict[str, str]) -> None:
+    assert of(override) == of()
+
+
+@pytest.mark.parametrize("key", ["lock_sha256", "image_digest", "checkpoint_sha256", "workload_version"])
+def test_every_pin_is_in_it(key: str) -> None:
+    values = {**PINNED.__dict__, key: "other"}
+    assert of(pinned=Pinned(**values)) != of()
+
+
+def test_a_folder_is_its_files_and_their_names(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.txt").write_text("1")
+    (tmp_path / "sub" / "b.txt").write_text("2")
+    first = folder_sha256(tmp_path)
+    (tmp_path / "sub" / "b.txt").write_text("3")
+    second = folder_sha256(tmp_path)
+    (tmp_path / "a.txt").rename(tmp_path / "c.txt")
+    assert len({first, second, folder_sha256(tmp_path)}) == 3
