@@ -1,8 +1,8 @@
 """Keys that sign reports, and keys that are trusted.
 
 Everybody who makes reports has one ECDSA P-256 key. It is made on first use and kept outside every repository, in
-`$XDG_CONFIG_HOME/streamproof/keys`: `signer.key.pem`, readable by its owner alone, and its public half beside it. So that
-others can verify the reports, its owner has the public half added to the allow list, the repository's folder `keys/`.
+`$XDG_CONFIG_HOME/streamproof/keys`: `signer.key.pem`, readable by its owner alone, and its public half beside it. For
+others to verify the reports, its owner has the public half added to the allow list, the repository's folder `keys/`.
 
 A key's id is the SHA-256 of its DER SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7), in lower-case hex.
 """

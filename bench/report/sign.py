@@ -4,7 +4,7 @@ Formats, so that tools which we did not write can check a report:
 
 - in-toto Statement v1, https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md: the subjects are the
   folder's files by SHA-256, the predicate says in short what the report says.
-- DSSE v1, https://github.com/secure-systems-lab/dsse/blob/master/protocol.md: what is signed is `pae(...)`, not the JSON.
+- DSSE v1, https://github.com/secure-systems-lab/dsse/blob/master/protocol.md: `pae(...)` is signed, not the JSON.
 - Sigstore bundle v0.3, https://docs.sigstore.dev/about/bundle/: `verificationMaterial.publicKey.hint` is the key's id.
 
 The signature is ECDSA over P-256 with SHA-256, DER-encoded: `openssl dgst -sha256 -verify signer.pub.pem` accepts it.

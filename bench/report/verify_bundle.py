@@ -1,0 +1,181 @@
+"""Checks the attestation of a report: the shape of the bundle, the signature, the statement.
+
+The file must be exactly as `bench.report.sign` writes it, byte for byte once it is read and written again: there is
+then no room in it for anything that the signature does not cover.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from cryptography.exceptions import InvalidSignature
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.errors import StreamproofError
+from bench.report import folder_files as files
+from bench.report import keys, sign
+from bench.report.verify_files import Finding, RefusedError
+from bench.report.verify_json import HostileJsonError, strict_loads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench.report.keys import TrustedKey
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Base64 = Annotated[str, Field(max_length=1 << 20)]
+
+UNKNOWN_KEY_REMEDY: Final = (
+    "Ask its owner for the key id over another channel than this report (a call, their web site). If it is the same, "
+    "pass signer.pub.pem with --key, or keep it in keys/ of your checkout. A report that brings a key proves nothing."
+)
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+_ShapeT = TypeVar("_ShapeT", bound=_Shape)
+
+
+class _PublicKey(_Shape):
+    hint: Sha256
+
+
+class _Material(_Shape):
+    public_key: _PublicKey = Field(alias="publicKey")
+
+
+class _Signature(_Shape):
+    sig: Base64
+    keyid: Sha256
+
+
+class _Envelope(_Shape):
+    payload: Base64
+    payload_type: Literal["application/vnd.in-toto+json"] = Field(alias="payloadType")
+    signatures: Annotated[list[_Signature], Field(min_length=1, max_length=1)]
+
+
+class _Bundle(_Shape):
+    media_type: Literal["application/vnd.dev.sigstore.bundle.v0.3+json"] = Field(alias="mediaType")
+    material: _Material = Field(alias="verificationMaterial")
+    envelope: _Envelope = Field(alias="dsseEnvelope")
+
+
+class _Digest(_Shape):
+    sha256: Sha256
+
+
+class _Subject(_Shape):
+    name: Annotated[str, Field(max_length=120)]
+    digest: _Digest
+
+
+class _Statement(_Shape):
+    type_: Literal["https://in-toto.io/Statement/v1"] = Field(alias="_type")
+    subject: Annotated[list[_Subject], Field(min_length=1, max_length=1024)]
+    predicate_type: str = Field(alias="predicateType")
+    predicate: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """What a trusted key has signed.
+
+    Attributes:
+        key: the key.
+        digests: SHA-256 in hex by file name.
+        predicate: the signed summary, see `bench.report.sign.predicate`.
+    """
+
+    key: TrustedKey
+    digests: dict[str, str]
+    predicate: dict[str, Any]
+
+
+def check_attestation(raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey]) -> Attested:
+    """Checks everything about `attestation.sigstore.json` and `signer.pub.pem`.
+
+    Args:
+        raw: bytes of the attestation.
+        signer_pem: bytes of the public key in the folder: there for other tools, never a reason to trust it.
+        trusted: by key id.
+
+    Raises:
+        RefusedError: with the reason.
+    """
+    bundle = _parse(raw, _Bundle)
+    payload, signature = _base64(bundle.envelope.payload), _base64(bundle.envelope.signatures[0].sig)
+    hint = bundle.material.public_key.hint
+    if bundle.envelope.signatures[0].keyid != hint:
+        raise RefusedError(Finding(files.ATTESTATION, "it names two different keys"))
+    key = trusted.get(hint)
+    if key is None:
+        raise RefusedError(
+            Finding(files.ATTESTATION, f"signed by a key that is not trusted here: {hint}", UNKNOWN_KEY_REMEDY)
+        )
+    if signer_pem != keys.public_pem(key.public):
+        raise RefusedError(_other_signer(signer_pem, key))
+    try:
+        key.public.verify(signature, sign.pae(sign.PAYLOAD_TYPE, payload), sign.SIGNATURE_ALGORITHM)
+    except InvalidSignature as error:
+        reason = f"the signature is not one of key {key.key_id} ({key.origin}) over this statement"
+        raise RefusedError(Finding(files.ATTESTATION, reason)) from error
+    return _attested(key, payload)
+
+
+def _attested(key: TrustedKey, payload: bytes) -> Attested:
+    statement = _parse(payload, _Statement)
+    if statement.predicate_type != sign.PREDICATE_TYPE:
+        raise RefusedError(
+            Finding(
+                files.ATTESTATION,
+                f"attests something else than a report of this version: {statement.predicate_type[:120]}",
+                "Verify it with the version of streamproof that made it.",
+            )
+        )
+    digests = {subject.name: subject.digest.sha256 for subject in statement.subject}
+    if len(digests) != len(statement.subject):
+        raise RefusedError(Finding(files.ATTESTATION, "it names a file twice"))
+    return Attested(key, digests, statement.predicate)
+
+
+def _other_signer(signer_pem: bytes, key: TrustedKey) -> Finding:
+    try:
+        found = keys.key_id(keys.parse_public(signer_pem, files.SIGNER))
+    except StreamproofError:
+        found = ""
+    if found == key.key_id:
+        return Finding(files.SIGNER, "is the signer's key, but not in the form that streamproof writes: it was edited")
+    other = f"key {found}" if found else "no P-256 key"
+    return Finding(files.SIGNER, f"holds {other}, but the report was signed with {key.key_id} ({key.origin})")
+
+
+def _parse(raw: bytes, shape: type[_ShapeT]) -> _ShapeT:
+    """Strict JSON, our canonical bytes, the right keys."""
+    try:
+        value = strict_loads(raw)
+        parsed = shape.model_validate(value)
+    except HostileJsonError as error:
+        raise RefusedError(Finding(files.ATTESTATION, f"cannot be read: {error}")) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(step) for step in first["loc"]) or "the whole"
+        raise RefusedError(Finding(files.ATTESTATION, f"is not our bundle: {where[:120]}: {first['msg']}")) from error
+    if files.canonical_json(value) != raw:
+        raise RefusedError(Finding(files.ATTESTATION, "is not in the form that streamproof writes: it was edited"))
+    return parsed
+
+
+def _base64(text: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise RefusedError(Finding(files.ATTESTATION, "holds a value that is not base64")) from error
+    if base64.b64encode(raw).decode() != text:
+        raise RefusedError(Finding(files.ATTESTATION, "holds base64 in a form that nobody writes: it was edited"))
+    return raw
