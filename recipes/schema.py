@@ -71,7 +71,7 @@ class Engine(Strict):
 
     Attributes:
         version: the vLLM release; every flag below is checked against this release's own parser.
-        image: key in docker/pins.toml for the Docker engine.
+        image: key in docker/pins.toml of the image that the Docker engine runs; None where there is none yet.
         lock: name of the hash-locked closure in docker/locks for the process engine.
         flags: vLLM's options, long name with underscores; true gives `--name`, false `--no-name`, tables become JSON.
         env: environment variables of the engine process.
@@ -79,7 +79,7 @@ class Engine(Strict):
     """
 
     version: str
-    image: Name
+    image: Name | None = None
     lock: Name
     flags: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], FlagValue]
     env: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
