@@ -1,0 +1,63 @@
+# streamproof: how many voice streams does a recipe hold under its latency limit? Each recipe here is one line that
+# calls a module; `just --list` groups them, and every command explains itself with --help.
+
+set positional-arguments
+
+export PATH := justfile_directory() / ".tools/bin:" + env("PATH")
+python := "uv run --frozen --no-dev python -m bench"
+dev := "uv run --frozen"
+
+[private]
+default:
+    @just --list --unsorted
+
+# Run a target end to end: engine, ladder of streams, verdicts, signed report (just repro cpu)
+[group("measure")]
+repro target *options:
+    @{{ python }} repro "$@"
+
+# Complete the report of a run that was cut off (killed client, full disk)
+[group("measure")]
+finish folder *options:
+    @{{ python }} finish "$@"
+
+# Check a report: signature, digests, then every figure and verdict again from the raw records
+[group("reports")]
+verify folder *options:
+    @{{ python }} verify "$@"
+
+# List the targets
+[group("recipes")]
+recipes *options:
+    @{{ python }} recipes "$@"
+
+# A target's resolved recipe, with sources, fingerprint and the exact vllm serve command line
+[group("recipes")]
+show target *options:
+    @{{ python }} show "$@"
+
+# One conversation of a target's workload, as people would read it
+[group("recipes")]
+workload target *options:
+    @{{ python }} workload "$@"
+
+# Everything that CI runs: lint, types, all tests, the real engine included
+[group("develop")]
+test *options: lint types
+    @{{ dev }} pytest "$@"
+
+# The tests that need no engine (about a minute)
+[group("develop")]
+test-fast *options:
+    @{{ dev }} pytest -m "not engine" "$@"
+
+# Style
+[group("develop")]
+lint:
+    @{{ dev }} ruff check .
+    @{{ dev }} ruff format --check .
+
+# Types
+[group("develop")]
+types:
+    @{{ dev }} mypy
