@@ -45,11 +45,9 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
     if not (folder / "config.json").is_file():
         raise StreamproofError(
             f"The checkpoint {checkpoint.name} is not there: {folder / 'config.json'} does not exist.",
-            remedy={
-                "quantized": "Put the NVFP4 checkpoint into that folder, or name another with --set checkpoint.name=...",
-                "bundled": "It belongs to the repository: git checkout -- " + checkpoint.name,
-                "dummy": "It belongs to the repository: git checkout -- " + checkpoint.name,
-            }[checkpoint.kind],
+            remedy="Put the quantized checkpoint there, or name another folder with --set checkpoint.name=..."
+            if checkpoint.kind == "quantized"
+            else f"It belongs to the repository: git checkout -- {checkpoint.name}",
         )
     tokenizer = TOY if checkpoint.kind == "dummy" else folder
     return ResolvedCheckpoint(model=str(folder), tokenizer=tokenizer, revision=None, sha256=folder_sha256(folder))
