@@ -92,13 +92,20 @@ class PhaseStarted(Observed):
 
 
 class CounterValues(BaseModel):
-    """The engine's own totals since its start. Null where the server does not expose one."""
+    """The engine's own totals since its start. Null where the server does not expose one.
+
+    Attributes:
+        prompt_tokens_cached: prompt tokens that came from the prefix cache, each prompt counted once.
+        prefix_queries, prefix_hits: tokens looked up and found, counted again at every attempt to schedule a request
+            that has to wait.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     requests_finished: float | None = None
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
+    prompt_tokens_cached: float | None = None
     prefix_queries: float | None = None
     prefix_hits: float | None = None
     preemptions: float | None = None

@@ -56,6 +56,7 @@ class Certificate(Part):
     """With n requests and m over the limit: are at least `quantile` of all under it, at `confidence`?
 
     Attributes:
+        metric: of which latency.
         limit_s: the limit.
         n: requests in the window, failures included.
         over: of these, how many were over the limit or failed.
@@ -63,6 +64,7 @@ class Certificate(Part):
         certified: over <= allowed.
     """
 
+    metric: Literal["e2e", "ttft"] = "e2e"
     limit_s: Number
     quantile: Number
     confidence: Number
