@@ -42,8 +42,12 @@ def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
 
 def folder_sha256(folder: Path) -> str:
     """SHA-256 over a folder: the sorted lines "sha256  path" of all its files, as sha256sum prints them."""
-    lines = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        with path.open("rb") as file:
-            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.relative_to(folder).as_posix()}\n")
-    return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:])).encode()).hexdigest()
+    paths = sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.relative_to(folder).as_posix())
+    lines = [f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of one file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

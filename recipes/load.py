@@ -167,20 +167,3 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401  a
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for part in typing.get_args(annotation) if (found := _model_within(part))), None)
 
-
-def resolved_toml_tables(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as plain TOML-able tables: nothing null, everything that was resolved."""
-    return recipe.model_dump(mode="python", exclude_none=True)
-
-
-def read_resolved(raw: Mapping[str, Any]) -> Recipe:
-    """The recipe that `resolved_toml_tables` wrote.
-
-    Raises:
-        UsageError: it does not fit the schema.
-    """
-    try:
-        return Recipe.model_validate(dict(raw))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"recipe.resolved.toml: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from error

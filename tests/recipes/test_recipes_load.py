@@ -1,14 +1,12 @@
-import tomllib
 from pathlib import Path
 
 import pytest
-import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import Exit, UsageError
 from recipes.layers import flatten, line_of, read_overrides, unflatten
-from recipes.load import load_recipe, read_resolved, resolved_toml_tables, targets
+from recipes.load import load_recipe, targets
 
 BASE = """\
 title = "A base"
@@ -206,19 +204,6 @@ def test_top_level_keys_of_the_wrong_shape(folder: Path, text: str) -> None:
 def test_a_value_in_the_way_of_a_table(folder: Path) -> None:
     error = refusal("base", folder, {"load": "3"})
     assert error.message.startswith("--set: load:")
-
-
-@pytest.mark.parametrize("target", targets())
-def test_a_resolved_recipe_survives_being_written_and_read(target: str) -> None:
-    recipe = load_recipe(target)
-    assert read_resolved(tomllib.loads(tomli_w.dumps(resolved_toml_tables(recipe)))) == recipe
-
-
-def test_a_resolved_recipe_that_was_edited_badly_is_refused() -> None:
-    raw = resolved_toml_tables(load_recipe("cpu"))
-    raw["load"]["steady_s"] = "forever"
-    with pytest.raises(UsageError, match=r"recipe\.resolved\.toml: load\.steady_s"):
-        read_resolved(raw)
 
 
 names = st.text("abcxyz_", min_size=1, max_size=4)

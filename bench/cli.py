@@ -1,0 +1,173 @@
+"""The commands. Each only reads its options and calls the module that does the work."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from bench.errors import UsageError
+from recipes.command import shell_command
+from recipes.load import load_recipe, targets
+
+app: Final = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="How many voice streams does this serving recipe hold under its latency limit?\n\n"
+    "A **recipe** pins everything that decides the number; `repro` runs it and signs the report; `verify` checks "
+    "anybody's report without an engine.\n\n"
+    "Exit codes: 0 every comparable claim held; 1 the work could not be done; 2 wrong usage; 3 a claim did not hold; "
+    "4 the measurement is invalid; 130 interrupted.",
+)
+
+Target = Annotated[str, typer.Argument(help="A target (see `recipes`), or the path of a recipe of your own (.toml).")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one value of the recipe, e.g. `--set load.turn_gap.mean_s=8`. May be given several times; "
+        "every override is named in the report.",
+    ),
+]
+
+
+def parse_overrides(assignments: list[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` strings as a mapping.
+
+    Raises:
+        UsageError: one of them has no "=".
+    """
+    overrides = {}
+    for assignment in assignments or []:
+        key, equals, value = assignment.partition("=")
+        if not (key.strip() and equals):
+            raise UsageError(f"--set {assignment}: this is no KEY=VALUE.", remedy="E.g. --set load.turn_gap.mean_s=8")
+        overrides[key.strip()] = value.strip()
+    return overrides
+
+
+@app.command()
+def recipes(
+    *, as_json: Annotated[bool, typer.Option("--json", help="Names and titles as JSON, for scripts.")] = False
+) -> None:
+    """List the targets: what each one is, on which hardware, and how many published figures it can reproduce."""
+    loaded = [load_recipe(name) for name in targets()]
+    if as_json:
+        typer.echo(json.dumps([{"target": r.target, "title": r.title} for r in loaded]))
+        return
+    table = Table("target", "hardware", "weights", "claims about it", "what it is", box=None, pad_edge=False)
+    for recipe in loaded:
+        about = sum(recipe.target in claim.targets for claim in recipe.claims)
+        hardware = recipe.hardware.gpu or "CPU"
+        weights = recipe.checkpoint.precision + ("" if recipe.checkpoint.real else ", not real")
+        table.add_row(f"[bold]{recipe.target}[/]", hardware, weights, str(about), recipe.title)
+    Console().print(table)
+
+
+@app.command()
+def show(
+    target: Target,
+    overrides: Overrides = None,
+    *,
+    command: Annotated[bool, typer.Option("--command", help="Only the `vllm serve` command line.")] = False,
+) -> None:
+    """Print a target's resolved recipe: every value with its source, its fingerprint, and the `vllm serve` line."""
+    from bench.plan import fingerprint_for_show  # noqa: PLC0415  reads the checkpoint's files: only where needed
+    from bench.report.folder_evidence import recipe_toml  # noqa: PLC0415  as above
+
+    recipe = load_recipe(target, parse_overrides(overrides))
+    line = shlex.join(shell_command(recipe))
+    if command:
+        typer.echo(line)
+        return
+    console = Console(highlight=False)
+    console.print(Syntax(recipe_toml(recipe), "toml", background_color="default"))
+    digest, missing = fingerprint_for_show(recipe)
+    console.print(f"[bold]fingerprint[/]   {digest}" + (f"\n              without {missing}" if missing else ""))
+    console.print("[bold]command line[/]")
+    typer.echo(line)
+
+
+@app.command()
+def workload(
+    target: Target,
+    overrides: Overrides = None,
+    *,
+    stream: Annotated[int, typer.Option(help="Which caller.", min=0)] = 0,
+) -> None:
+    """Print one conversation of a target's workload, as people would read it."""
+    from bench.plan import example_workload  # noqa: PLC0415  reads the checkpoint's files: only where it is needed
+    from bench.workload.show import show as render  # noqa: PLC0415
+
+    Console().print(render(example_workload(load_recipe(target, parse_overrides(overrides))), stream=stream))
+
+
+@app.command()
+def repro(
+    target: Target,
+    overrides: Overrides = None,
+    *,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure a server that is already running (OpenAI-compatible) instead of starting one. What it does "
+            "not tell is unknown in the report, and claims can then be 'consistent with', never 'reproduced'."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="With --base-url: the model to ask for.")] = None,
+    reports: Annotated[Path, typer.Option(help="Folder that the report's folder is made in.")] = Path("reports"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Progress and outcome as JSON lines, for scripts.")] = False,
+) -> None:
+    """Run a target end to end and leave a signed report.
+
+    Starts the recipe's engine, climbs its ladder of streams, judges the published claims and signs the report. The
+    engine's own environment is installed on first use. Ctrl-C ends the run at once, keeps every recorded request and
+    leaves a partial report that says so.
+    """
+    from bench.repro import reproduce  # noqa: PLC0415  the heavy part: loaded for this command only
+
+    recipe = load_recipe(target, parse_overrides(overrides))
+    code = reproduce(recipe, reports=reports, base_url=base_url, model=model, quiet=quiet, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def finish(
+    folder: Annotated[Path, typer.Argument(help="The folder that the run left.", exists=True, file_okay=False)],
+) -> None:
+    """Complete the report of a run that was cut off: a killed client, a full disk.
+
+    The records that were written are kept; the report is partial and says why.
+    """
+    from bench.repro import finish_folder  # noqa: PLC0415
+
+    raise typer.Exit(finish_folder(folder))
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A report's folder.")],
+    key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Public key (PEM) of a signer you trust, besides your own and those in `keys/`."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON, for scripts.")] = False,
+) -> None:
+    """Check a report without an engine.
+
+    First the signature and every file's digest, then every figure and every verdict again from the raw records.
+    """
+    from bench.report.verify_show import check_and_show  # noqa: PLC0415
+
+    raise typer.Exit(check_and_show(folder, key or [], as_json=as_json))
