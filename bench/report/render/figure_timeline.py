@@ -1,0 +1,153 @@
+"""What every stream did, and what the engine did meanwhile: one row a stream, one bar a request.
+
+A bar has up to three parts: waiting in the client (intended until sent), until the first token (the engine's queue and
+prefill), and decoding (until the last byte). A failure is one part of its own.
+
+Thinning, said under the figure: at most `ROWS_DRAWN` streams, evenly spaced; and if these still have more requests than
+the figure's share of `BARS_DRAWN`, that many of them, evenly spaced in the order of their intended send times. Failures
+and engine events are thinned apart from the rest, so that thinning never hides that there were some.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bench.report.render.charts import Axis, Plot, clock_axis, evenly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markupsafe import Markup
+    from numpy.typing import NDArray
+
+    from bench.observe.observations import EngineEvent
+
+ROWS_DRAWN: Final = 60
+BARS_DRAWN: Final = 16_000
+"""Requests drawn in all timelines of a page together, about a megabyte of SVG; and as many failures again at most."""
+FIGURE_BARS: Final = 2000
+"""Requests drawn in one timeline at most."""
+EVENTS_DRAWN: Final = 100
+PLANE_PX: Final = 260
+"""Least and usual height of the plane."""
+ROW_LIMITS_PX: Final = (4.0, 14.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bars:
+    """The requests of one point of one run; every array of shape (n,), times in seconds.
+
+    Attributes:
+        stream: index of the stream.
+        intended, sent, first_token, done: as in the records; NaN where there was none.
+        failed: whether the outcome was not OK.
+    """
+
+    stream: NDArray[np.int64]
+    intended: NDArray[np.float64]
+    sent: NDArray[np.float64]
+    first_token: NDArray[np.float64]
+    done: NDArray[np.float64]
+    failed: NDArray[np.bool_]
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Bars:
+        """Some of them, by mask or by index."""
+        return Bars(
+            self.stream[chosen],
+            self.intended[chosen],
+            self.sent[chosen],
+            self.first_token[chosen],
+            self.done[chosen],
+            self.failed[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A phase of the point: name, start and end in seconds since the run's epoch."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A drawn timeline and how much of the whole it shows.
+
+    Attributes:
+        figure: the chart.
+        drawn, requests: bars drawn, of how many.
+        rows, streams: rows drawn, of how many.
+    """
+
+    figure: Markup
+    drawn: int
+    requests: int
+    rows: int
+    streams: int
+
+
+def timeline_figure(
+    bars: Bars, phases: Sequence[Span], events: Sequence[EngineEvent], *, label: str, share: int
+) -> Timeline:
+    """Draws one operating point of one run.
+
+    Args:
+        bars: one or more requests.
+        phases: of the point, in order; they shade the plane.
+        events: of the engine, of the same run.
+        label: names point and run.
+        share: how many timelines the page has.
+    """
+    low = min([float(bars.intended.min())] + [phase.start_s for phase in phases])
+    high = max([float(np.nanmax(bars.done))] + [phase.end_s for phase in phases])
+    streams = np.unique(bars.stream)
+    shown = streams[evenly(len(streams), ROWS_DRAWN)]
+    kept = _thin(bars.take(np.isin(bars.stream, shown)), min(FIGURE_BARS, BARS_DRAWN // share))
+    row_px = min(ROW_LIMITS_PX[1], max(ROW_LIMITS_PX[0], PLANE_PX / len(shown)))
+    plot = Plot(clock_axis(low, high), Axis(0, len(shown)), height=round(row_px * len(shown)))
+    for phase in phases:
+        plot.shade(phase.start_s, phase.end_s, f"phase {phase.name}", phase.name)
+    plot.grid(x_title="since the run began", y_title=label)
+    for event in _visible(events, low, high):
+        plot.upright(event.t, f"event {event.event}", f"{event.event}: {event.line}")
+    row_of = {int(stream): len(shown) - row - 0.5 for row, stream in enumerate(shown)}
+    thickness = round(max(1.5, row_px * 0.7), 1)
+    for kind, start, end in _parts(kept):
+        lines = [
+            [(float(begin), row_of[int(stream)]), (float(finish), row_of[int(stream)])]
+            for stream, begin, finish in zip(kept.stream, start, end, strict=True)
+            if finish > begin  # false for NaN too: no such part
+        ]
+        plot.strokes(lines, kind, thickness=thickness)
+    figure = plot.svg(f"Requests over time, {label}: a row a stream, a bar a request", kind="timeline")
+    return Timeline(figure, len(kept.stream), len(bars.stream), len(shown), len(streams))
+
+
+def _thin(bars: Bars, most: int) -> Bars:
+    order = np.argsort(bars.intended, kind="stable")
+    failed = order[bars.failed[order]]
+    fine = order[~bars.failed[order]]
+    chosen = np.concatenate([part[evenly(len(part), most)] for part in (fine, failed)])
+    return bars.take(np.sort(chosen))
+
+
+def _parts(bars: Bars) -> list[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
+    """(class, starts, ends) of every part; NaN where a request has no such part."""
+    fine = ~bars.failed
+    nothing = np.full(len(bars.stream), np.nan)
+    return [
+        ("waiting", np.where(fine, bars.intended, nothing), bars.sent),
+        ("prefill", np.where(fine, bars.sent, nothing), bars.first_token),
+        ("decode", np.where(fine, bars.first_token, nothing), bars.done),
+        ("failed", np.where(bars.failed, bars.intended, nothing), bars.done),
+    ]
+
+
+def _visible(events: Sequence[EngineEvent], low: float, high: float) -> list[EngineEvent]:
+    inside = [event for event in events if low <= event.t <= high]
+    return [inside[index] for index in evenly(len(inside), EVENTS_DRAWN)]

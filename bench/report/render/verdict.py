@@ -1,0 +1,84 @@
+"""The report in one sentence, and how each verdict is coloured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from bench.report.render.words import plural
+
+if TYPE_CHECKING:
+    from bench.report.model import Report
+
+Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
+
+CLAIM_TONES: Final[dict[str, Tone]] = {
+    "reproduced": "good",
+    "consistent with": "good",
+    "not reproduced": "bad",
+    "invalid measurement": "bad",
+    "not enough samples": "warn",
+    "not comparable": "plain",
+}
+CHECK_TONES: Final[dict[str, Tone]] = {"kept": "good", "broken": "bad", "unknown": "warn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What stands first.
+
+    Attributes:
+        tone: class of the style sheet.
+        says: one sentence.
+        details: what it rests on, each a line.
+    """
+
+    tone: Tone
+    says: str
+    details: tuple[str, ...] = ()
+
+
+def headline(report: Report) -> Headline:
+    """The most important thing first: not whole, then not valid, then what the claims came to."""
+    broken = tuple(
+        f"{check.rule}: measured {check.measured}, expected {check.expected}"
+        for check in report.checks
+        if check.verdict == "broken"
+    )
+    if report.partial:
+        reason = (report.partial_reason,) if report.partial_reason else ()
+        return Headline(
+            "warn", "Partial report: the run ended early, and nothing is concluded from it.", reason + broken
+        )
+    if not report.valid:
+        rules = plural(len({check.rule for check in report.checks if check.verdict == "broken"}), "rule")
+        return Headline(
+            "bad", f"Invalid: the measurement breaks {rules} of its own, so its figures prove nothing.", broken
+        )
+    return _of_claims(report)
+
+
+def _of_claims(report: Report) -> Headline:
+    if not report.claims:
+        return Headline("plain", "A valid measurement; its recipe has no published claim to compare with.")
+    held = sum(claim.verdict in {"reproduced", "consistent with"} for claim in report.claims)
+    failed = sum(claim.verdict == "not reproduced" for claim in report.claims)
+    short = sum(claim.verdict == "not enough samples" for claim in report.claims)
+    others = len(report.claims) - held - failed - short
+    rest = tuple(
+        text
+        for amount, text in (
+            (short, f"{plural(short, 'claim')} had not enough samples to be judged."),
+            (others, f"{plural(others, 'claim')} cannot be compared with this measurement; the reasons stand below."),
+        )
+        if amount
+    )
+    if failed:
+        return Headline("bad", f"Not reproduced: {failed} of {plural(held + failed, 'comparable claim')}.", rest)
+    if held:
+        return Headline("good", f"Reproduced: {held} of {plural(held, 'comparable claim')}.", rest)
+    if short:
+        return Headline("warn", "Valid, but with too few samples to judge any claim.", rest)
+    return Headline(
+        "plain", "A valid measurement, and no reproduction: no published claim can be compared with it.", rest
+    )
