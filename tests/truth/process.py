@@ -72,7 +72,9 @@ def start(script: Path | None = None, *, core: int | None = None) -> TruthServer
 
 
 @contextmanager
-def running(script: dict[str, Any] | None = None, *, folder: Path | None = None, core: int | None = None) -> Iterator[TruthServer]:
+def running(
+    script: dict[str, Any] | None = None, *, folder: Path | None = None, core: int | None = None
+) -> Iterator[TruthServer]:
     """A server for the time of a `with` block.
 
     Args:

@@ -128,7 +128,10 @@ class Writer:
         if behaviour.fault == "html":
             return self._whole(HTML, "text/html; charset=utf-8", behaviour.headers_s)
         if behaviour.fault == "not_http":
-            return [Step(behaviour.headers_s, b"SSH-2.0-OpenSSH_9.2\r\n", 0, "headers"), Step(behaviour.headers_s, b"", 0, "close")]
+            return [
+                Step(behaviour.headers_s, b"SSH-2.0-OpenSSH_9.2\r\n", 0, "headers"),
+                Step(behaviour.headers_s, b"", 0, "close"),
+            ]
         if behaviour.fault in {"no_response", "dead_keepalive"}:
             return [Step(behaviour.headers_s, b"", 0, "close")]
         if not self.ask.stream:
@@ -234,7 +237,9 @@ class Writer:
             case "close":
                 return [Step(at_s, b"", 0, "close")]
             case "error_event":
-                error = _dumps({"error": {"message": "scripted engine error", "type": "InternalServerError", "code": 500}})
+                error = _dumps(
+                    {"error": {"message": "scripted engine error", "type": "InternalServerError", "code": 500}}
+                )
                 return [Step(at_s, error, 0, "tail"), Step(at_s, b"[DONE]", 0, "tail")]
             case "not_json":
                 return [Step(at_s, b"{this is not JSON", 0, "tail"), Step(at_s, b"[DONE]", 0, "tail")]
@@ -289,7 +294,9 @@ def _pieces(step: Step, pieces: int) -> list[Step]:
     chosen = [cuts[len(cuts) * part // pieces] for part in range(1, pieces)]
     bounds = [0, *chosen, len(step.data)]
     return [
-        replace(step, at_s=step.at_s + number * PIECE_GAP_S, data=step.data[start:end], tokens=0 if number else step.tokens)
+        replace(
+            step, at_s=step.at_s + number * PIECE_GAP_S, data=step.data[start:end], tokens=0 if number else step.tokens
+        )
         for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False))
         if end > start
     ]

@@ -1,0 +1,209 @@
+"""One operating point: prime, ramp, steady, drain; on one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+from bench.load.alarm import Alarm
+from bench.load.bargein import BargeInLoad
+from bench.load.clock import RunClock
+from bench.load.closed import ClosedLoad
+from bench.load.context import Context, LoadModel, Times, together
+from bench.load.http import Client
+from bench.load.open import OpenLoad
+from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
+from bench.load.quiet import undisturbed
+from bench.load.refusal import refusal
+from bench.load.replay import ReplayLoad
+from bench.load.selfcheck import SelfSamples, SelfWatch, observation
+from bench.load.sender import NO_STREAM, OnRecord, Sender
+from bench.load.source import TurnSource
+from bench.load.stock import Stock
+from bench.observe.observations import ClientSelf, PhaseStarted
+from bench.records import Outcome, RequestRecord
+
+OnPhase: TypeAlias = Callable[[PhaseStarted | ClientSelf], None]
+Phase: TypeAlias = Literal["prime", "ramp", "steady", "drain", "done"]
+
+LEAD_S: Final = 0.25
+"""Between the decision to begin and the ramp: ten thousand streams are set up in less."""
+
+STOPPED: Final = "the run was stopped"
+
+
+def load_model(model: Model) -> LoadModel:
+    """What drives a plan's model.
+
+    Raises:
+        UsageError: the model's parameters or its trace make no load.
+    """
+    match model:
+        case Streams():
+            return StreamsLoad(model)
+        case Closed():
+            return ClosedLoad(model)
+        case Open():
+            return OpenLoad(model)
+        case Replay():
+            return ReplayLoad(model)
+        case BargeIn():
+            return BargeInLoad(model)
+
+
+class PointRun:
+    """The steps of one point in one process. Use as an async context manager."""
+
+    def __init__(
+        self, plan: PointPlan, source: TurnSource, client: Client, clock: RunClock, on_record: OnRecord
+    ) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._client = client
+        self._on_record = on_record
+        self._model = load_model(plan.model)
+        self._stock = Stock(source)
+        self._times: Times | None = None
+        self._send_delays = SelfSamples().send_delays
+
+    async def __aenter__(self) -> Self:
+        self._alarm = Alarm()
+        self._sender = Sender(self._client, self._clock, self._alarm, self._plan, self._recorded)
+        self._context = Context(
+            plan=self._plan, clock=self._clock, alarm=self._alarm, stock=self._stock, sender=self._sender
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever is still open is given up and recorded."""
+        try:
+            self._sender.close(Outcome.CANCELLED, STOPPED)
+        finally:
+            self._alarm.close()
+            self._stock.__exit__()
+
+    async def prepare(self) -> None:
+        """Make the turns that the point will need."""
+        await self._model.prepare(self._context)
+
+    async def prime(self) -> None:
+        """Send the priming turns, one after the other.
+
+        Raises:
+            StreamproofError: the server's reply shows that none will ever count.
+        """
+        for turn in await self._stock.primes():
+            record = await self._sender.send(turn, self._clock.now(), stream=NO_STREAM, primed=True)
+            error = refusal(record)
+            if error is not None:
+                raise error
+
+    async def drive(self, times: Times) -> SelfSamples:
+        """The load, from the ramp to the end of the drain."""
+        self._times = times
+        at = self._clock.monotonic
+        watch = SelfWatch(self._alarm, self._client.wire)
+        self._stock.late = 0
+        self._alarm.call_at(at(times.steady), watch.start)
+        self._alarm.call_at(at(times.drain), watch.stop)
+        give_up = self._alarm.call_at(
+            at(times.end),
+            lambda: self._sender.abandon_all(
+                Outcome.TIMEOUT, f"still open {self._plan.drain_s:g} s after the window, when the drain ended"
+            ),
+        )
+        await self._model.drive(self._context, times)
+        give_up.cancel()
+        # A load that ends before its window (a short trace) does not shorten it.
+        await self._context.sleep_until(times.drain)
+        watch.samples.send_delays = self._send_delays
+        watch.samples.generated_late = self._stock.late
+        return watch.samples
+
+    async def announce(self, times: Times, started: Callable[[Phase, float], None]) -> None:
+        """Say so when a phase begins, with its planned time."""
+        phases: tuple[tuple[Phase, float], ...] = (
+            ("ramp", times.ramp),
+            ("steady", times.steady),
+            ("drain", times.drain),
+        )
+        for phase, t in phases:
+            await self._context.sleep_until(t)
+            started(phase, t)
+
+    def stop(self) -> None:
+        """Give up every open request, record it as cancelled, send nothing more."""
+        self._sender.close(Outcome.CANCELLED, STOPPED)
+
+    def _recorded(self, record: RequestRecord) -> None:
+        times = self._times
+        if times is not None and record.sent_s is not None and times.steady <= record.intended_s < times.drain:
+            self._send_delays.append(record.sent_s - record.intended_s)
+        self._on_record(record)
+
+
+async def run_point(
+    plan: PointPlan,
+    source: TurnSource,
+    client: Client,
+    clock: RunClock,
+    on_record: OnRecord,
+    on_phase: OnPhase,
+    stop: asyncio.Event,
+) -> None:
+    """Run one operating point in this process.
+
+    Turns are prepared first, before any phase. Then: prime (one request per agent, one after the other), ramp, steady,
+    drain, done; the load is not drained between ramp and steady. `PhaseStarted` carries the planned time of each phase:
+    a request belongs to the window when `steady <= intended_s < drain`.
+
+    Args:
+        plan: what to do.
+        source: where the turns come from.
+        client: open, on `clock`.
+        clock: of the run.
+        on_record: takes every record once, as its request ends; what it raises ends the point.
+        on_phase: takes the phases as they begin, and `ClientSelf` after the last.
+        stop: once set, open requests are recorded as CANCELLED at once, "done" is not observed, and the call returns.
+
+    Raises:
+        UsageError: the load's parameters, its trace or the server's address are wrong.
+        StreamproofError: the server's first reply shows that none will ever count; also whatever `on_record` raises.
+    """
+    async with PointRun(plan, source, client, clock, on_record) as point:
+        work = asyncio.ensure_future(_phases(plan, clock, point, on_phase))
+        stopped = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                point.stop()
+        finally:
+            stopped.cancel()
+            work.cancel()
+            await asyncio.wait((work, stopped))
+        if not work.cancelled():
+            work.result()
+
+
+async def _phases(plan: PointPlan, clock: RunClock, point: PointRun, on_phase: OnPhase) -> None:
+    def started(phase: Phase, t: float) -> None:
+        on_phase(PhaseStarted(t=t, run=plan.run, point=plan.point, phase=phase))
+
+    samples = SelfSamples()
+
+    async def drive() -> None:
+        nonlocal samples
+        samples = await point.drive(times)
+
+    await point.prepare()
+    started("prime", clock.now())
+    await point.prime()
+    with undisturbed():
+        times = Times.of(plan, clock.now() + LEAD_S)
+        await together((drive(), point.announce(times, started)))
+    started("done", clock.now())
+    on_phase(observation([samples], run=plan.run, point=plan.point, t=times.drain))

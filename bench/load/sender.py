@@ -1,0 +1,133 @@
+"""From a turn that is due to its record: what all load models share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from bench.load.alarm import Alarm
+from bench.load.clock import RunClock
+from bench.load.connection import Call
+from bench.load.http import Client
+from bench.load.plan import PointPlan
+from bench.load.reply import Exchange
+from bench.records import Outcome, RequestRecord
+from bench.workload.turn import Turn
+
+OnRecord: TypeAlias = Callable[[RequestRecord], None]
+
+NO_STREAM = -1
+"""The stream of a priming request: it belongs to none."""
+
+
+class Sender:
+    """Sends turns and makes each into a record, the moment it ends.
+
+    Args:
+        client, clock, alarm: of the run.
+        plan: of the point.
+        on_record: takes each record; what it raises is raised again where the request was awaited.
+    """
+
+    def __init__(self, client: Client, clock: RunClock, alarm: Alarm, plan: PointPlan, on_record: OnRecord) -> None:
+        self._client = client
+        self._clock = clock
+        self._alarm = alarm
+        self._plan = plan
+        self._on_record = on_record
+        self._sent = 0
+        self._open: set[Call] = set()
+        self._closed = False
+
+    async def send(
+        self, turn: Turn, intended_s: float, *, stream: int, primed: bool = False, interrupt_s: float | None = None
+    ) -> RequestRecord:
+        """Send a turn now; its record when it has ended in whatever way.
+
+        Args:
+            turn: what to send.
+            intended_s: when it should have been sent, seconds since the run's epoch; latency counts from here.
+            stream: index within the point.
+            primed: it fills the prefix cache, before the ramp.
+            interrupt_s: the caller interrupts so many seconds after `intended_s`, if the reply is not complete by then.
+
+        Raises:
+            asyncio.CancelledError: `close` was called: nothing more is sent.
+        """
+        if self._closed:
+            raise asyncio.CancelledError
+        number = self._sent * self._plan.shard.of + self._plan.shard.index
+        self._sent += 1
+        ended: asyncio.Future[RequestRecord] = asyncio.get_running_loop().create_future()
+        call: Call | None = None
+
+        def end(exchange: Exchange) -> None:
+            if call is not None:
+                self._open.discard(call)
+            record = _record(self._plan, turn, exchange, number, intended_s, stream, primed=primed)
+            try:
+                self._on_record(record)
+            except Exception as error:  # noqa: BLE001  whoever awaits the request gets it
+                if not ended.done():
+                    ended.set_exception(error)
+                    return
+                raise
+            if not ended.done():
+                ended.set_result(record)
+
+        call = self._client.send(turn, intended_s, end)
+        self._open.add(call)
+        if interrupt_s is None:
+            return await ended
+        entry = self._alarm.call_at(
+            self._clock.monotonic(intended_s + interrupt_s),
+            lambda: call.abandon(Outcome.BARGE_IN, "the caller interrupted", self._clock.now()),
+        )
+        try:
+            return await ended
+        finally:
+            entry.cancel()
+
+    def abandon_all(self, outcome: Outcome, error: str) -> None:
+        """End every open request now, with this outcome."""
+        now = self._clock.now()
+        for call in list(self._open):
+            call.abandon(outcome, error, now)
+
+    def close(self, outcome: Outcome, error: str) -> None:
+        """End every open request now, and send nothing more."""
+        self._closed = True
+        self.abandon_all(outcome, error)
+
+
+def _record(
+    plan: PointPlan, turn: Turn, exchange: Exchange, number: int, intended_s: float, stream: int, *, primed: bool
+) -> RequestRecord:
+    return RequestRecord(
+        point=plan.point,
+        run=plan.run,
+        request=number,
+        stream=stream,
+        conversation=turn.conversation,
+        turn=turn.turn,
+        agent=turn.agent,
+        primed=primed,
+        intended_s=intended_s,
+        sent_s=exchange.sent_s,
+        headers_s=exchange.headers_s,
+        first_token_s=exchange.first_token_s,
+        last_token_s=exchange.last_token_s,
+        done_s=exchange.done_s,
+        chunk_s=exchange.chunk_s,
+        prompt_tokens_expected=turn.prompt_tokens,
+        prompt_tokens=exchange.prompt_tokens,
+        cached_tokens=exchange.cached_tokens,
+        completion_tokens=exchange.completion_tokens,
+        requested_tokens=turn.output_tokens,
+        finish_reason=exchange.finish_reason,
+        status=exchange.status,
+        outcome=exchange.outcome,
+        error=exchange.error,
+        segments=tuple((segment.key, segment.tokens) for segment in turn.segments),
+    )
