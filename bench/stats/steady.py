@@ -16,6 +16,8 @@ import numpy as np
 from bench.stats.quantiles import Sample, quantile, rank_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 BATCH: Final = 5
@@ -25,6 +27,9 @@ FEWEST_BATCHES: Final = 20
 
 WATCHED: Final = (0.5, 0.95)
 """The percentiles that a leaked ramp must not move."""
+
+CONFIDENCE: Final = 0.99
+"""Of the interval that they must stay in. A false alarm makes a whole measurement invalid, so it has to be rare."""
 
 
 def mser5(series: NDArray[np.float64]) -> int | None:
@@ -49,29 +54,30 @@ def mser5(series: NDArray[np.float64]) -> int | None:
     return int(np.argmin(error)) * BATCH
 
 
-def is_steady(series: NDArray[np.float64]) -> bool | None:
-    """Whether the percentiles of a window are those of its load, and not of its beginning.
+def is_steady(runs: Sequence[NDArray[np.float64]]) -> bool | None:
+    """Whether the percentiles of a point are those of its load, and not of the beginnings of its windows.
 
-    The window is what the recipe says and nothing is ever cut from it: this only judges it. MSER-5 finds something to
-    drop in nearly every window, if only one slow batch, so its minimum alone proves nothing. What it would drop must
-    also decide a figure: a window is not steady when p50 or p95 of the rest lies outside the 95 % interval that it has
-    over the whole window. Of windows of independent samples (normal, exponential, lognormal) fewer than 3 in 100 fail;
-    of 400 samples whose first twentieth is twice as slow, 9 in 10 do. A slow drift through the whole window is often
-    seen too, but is not what this looks for.
+    A window is what the recipe says and nothing is ever cut from it: this only judges. MSER-5 finds something to drop
+    in nearly every window, if only one slow batch, so its minimum alone proves nothing. What it would drop must also
+    decide a figure: a point is not steady when p50 or p95 of the rest lies outside the 99 % interval that it has with
+    all samples. Of points with independent samples (normal, exponential, lognormal; 100 and more) 1 in 100 fails, or
+    fewer. Of those whose first tenth is twice as slow nearly all fail at 200 samples, and of those whose first
+    twentieth is, 3 in 4 at 400. A slow drift through the whole window is not what this looks for.
 
     Args:
-        series: latencies of the window's successful requests in order of intended send time, shape (n,).
+        runs: per run, the latencies of the window's successful requests in order of intended send time.
 
     Returns:
-        The verdict; None below 100 values.
+        The verdict; None without runs, or where one has fewer than 100 values.
     """
-    dropped = mser5(series)
-    if dropped is None:
+    cuts = [mser5(series) for series in runs]
+    whole = Sample.of(np.concatenate(runs)) if runs else Sample(np.empty(0), 0)
+    rest = [series[cut:] for series, cut in zip(runs, cuts, strict=True) if cut is not None]
+    if not runs or len(rest) < len(runs):
         return None
-    whole, rest = Sample.of(series), Sample.of(series[dropped:])
-    return all(_stays(whole, rest, q) for q in WATCHED)
+    return all(_stays(whole, Sample.of(np.concatenate(rest)), q) for q in WATCHED)
 
 
 def _stays(whole: Sample, rest: Sample, q: float) -> bool:
-    over_all = quantile(whole, q)
+    over_all = quantile(whole, q, CONFIDENCE)
     return over_all is None or over_all.low <= rest.at_rank(rank_of(rest.n, q)) <= over_all.high

@@ -213,8 +213,9 @@ def healthy_observations(
         "prompt_tokens": float(sum(record.prompt_tokens or 0 for record in records)),
         "generation_tokens": float(sum(record.completion_tokens or 0 for record in records)),
         "prefix_queries": float(sum(record.prompt_tokens or 0 for record in records)),
-        # All but the priming request find the shared prefix, four whole blocks, in the cache.
-        "prefix_hits": float(SHARED * (len(records) - 1)),
+        # A hybrid model keeps a state at the end of the shared prefix (four whole blocks) only when a second prompt
+        # shows that it is shared: all but the priming request and that one find it.
+        "prefix_hits": float(SHARED * max(0, len(records) - 2)),
         "preemptions": 0.0,
     } | changes
     before: dict[str, Any] = {name: 0.0 for name, value in after.items() if isinstance(value, float)}

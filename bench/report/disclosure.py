@@ -1,0 +1,126 @@
+"""What a report must say of itself: what was not real, what was assumed, and how each figure is defined."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.records import E2E_DEFINITION
+from bench.report.model import Assumption
+
+if TYPE_CHECKING:
+    from recipes.schema import Recipe
+
+DEFINITIONS: Final[dict[str, str]] = {
+    "E2E": E2E_DEFINITION,
+    "TTFT": "Time to first token runs from the intended send time to the first content, reasoning or tool token.",
+    "TPOT": "Time per output token is the time from the first to the last token over the tokens in usage minus one; "
+    "it is not the time between chunks, which may carry several tokens.",
+    "complete reply": "A reply is complete with [DONE], a finish reason, usage, and exactly the requested number of "
+    "tokens; everything else is a failure.",
+    "failures": "A failure counts as infinitely late in every percentile and certificate; none is dropped.",
+    "interrupted by the caller": "A request that the caller interrupted is neither a failure nor a latency sample: "
+    "it is in the number of requests and not in n.",
+    "window": "A request belongs to the window when its intended send time lies in steady state, before the drain "
+    "begins, whenever it ends; priming, ramp and drain are reported apart.",
+    "percentile": "A percentile is the smallest observed latency that at least that share of all requests did not "
+    "exceed, over the pooled requests of all runs; it is not interpolated, and never a mean of percentiles.",
+    "interval": "An interval is distribution-free: two order statistics that enclose the true percentile with at least "
+    "the stated confidence; where too few requests allow none, there is no figure either.",
+    "certificate": "A limit is certified when so few of n requests were over it that the binomial distribution leaves "
+    "at most 1 % chance for it if more than the stated share of all requests were over it.",
+    "stream": "A stream is one open voice conversation; it is silent between turns, and then holds no place in the "
+    "engine.",
+    "turn gap": "The turn gap is the time from the end of a reply to the stream's next request: playback and the "
+    "caller's speech.",
+    "concurrent requests": "Concurrent requests are requests in flight in a closed loop without turn gaps; they are "
+    "not streams.",
+    "requests per second": "Requests per second are the complete replies to the window's requests over the length of "
+    "the window.",
+    "in flight": "Requests in flight are the mean number of requests open in the window, each from its first byte sent "
+    "to its end.",
+    "prefix hits": "Prefix hits are prompt tokens that the engine took from its prefix cache, by its own counters over "
+    "the whole point, priming included.",
+    "acceptance length": "Acceptance length is tokens per verification step: 1 + accepted draft tokens / drafts, by "
+    "the engine's counters over the whole point.",
+    "steady": "A point is steady when dropping what MSER-5 takes for warm-up in its windows would leave p50 and p95 "
+    "within the 99 % intervals that they have with all requests; nothing is ever dropped.",
+}
+"""Each number of a report, in one sentence."""
+
+
+def not_real(recipe: Recipe, *, external: bool, partial: bool) -> tuple[str, ...]:
+    """What the title must name.
+
+    Args:
+        recipe: as it was run.
+        external: somebody else's engine answered.
+        partial: the run ended early.
+    """
+    flags, checkpoint = recipe.engine.flags, recipe.checkpoint
+    dummy = checkpoint.kind == "dummy" or flags.get("load_format") == "dummy"
+    found = {
+        "dummy weights": dummy,
+        "toy weights": not dummy and not checkpoint.real,
+        "synthetic acceptance": _settings(flags.get("speculative_config")).get("rejection_sample_method")
+        == "synthetic",
+        "CPU": recipe.hardware.kind == "cpu",
+        "scaled prompts": bool(scaled(recipe, "workload")),
+        "external engine": external,
+        "partial": partial,
+    }
+    return tuple(words for words, true in found.items() if true)
+
+
+def scaled(recipe: Recipe, *tables: str) -> list[str]:
+    """Dotted keys of some of the recipe's tables whose values were made smaller so that they fit."""
+    return sorted(
+        key for key, source in recipe.sources.items() if source.kind == "scaled" and key.split(".")[0] in tables
+    )
+
+
+def title(recipe: Recipe, unreal: tuple[str, ...]) -> str:
+    """The recipe's title and, in brackets, what was not real."""
+    return f"{recipe.title} ({', '.join(unreal)})" if unreal else recipe.title
+
+
+def assumptions(recipe: Recipe) -> tuple[Assumption, ...]:
+    """Every value that the source does not give, or that was scaled, in order of its key."""
+    values = recipe.model_dump(mode="json")
+    return tuple(
+        Assumption(key=key, value=_words(_at(values, key)), kind=source.kind, why=source.why or "")
+        for key, source in sorted(recipe.sources.items())
+        if source.kind in ("assumption", "scaled")
+    )
+
+
+def holds_for(recipe: Recipe, *, closed_loop: bool) -> str:
+    """The assumption that decides most, with the value under which the figures were measured."""
+    if closed_loop:
+        return "requests back to back, without turn gaps"
+    gap = recipe.load.turn_gap
+    return f"a mean turn gap of {gap.mean_s:g} s ({gap.distribution})"
+
+
+def _settings(flag: Any) -> dict[str, Any]:  # noqa: ANN401  a flag may have any JSON type
+    """A flag that vLLM takes as JSON: a table in most recipes, but its text means the same."""
+    if isinstance(flag, str):
+        try:
+            flag = json.loads(flag)
+        except json.JSONDecodeError:
+            return {}
+    return flag if isinstance(flag, dict) else {}
+
+
+def _at(values: Any, key: str) -> Any:  # noqa: ANN401  a recipe's value may have any JSON type
+    """The value at a dotted key; None where the recipe sets none."""
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def _words(value: Any) -> str:  # noqa: ANN401  as above
+    """As people write it: text bare, tables and lists as JSON."""
+    if value is None:
+        return "not set"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

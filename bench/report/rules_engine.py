@@ -1,0 +1,169 @@
+"""Rules about the engine: it counted what we counted, hit what was predicted, compiled nothing, preempted nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bench.report.checks import Finding, per_point
+from bench.report.counters import TOTALS, client_totals, increase
+from bench.report.measurement import Place
+from bench.report.prefix import measured as measured_hits
+
+if TYPE_CHECKING:
+    from bench.report.measurement import Measurement
+    from bench.report.model import Check
+    from bench.report.prefix import Hits
+    from bench.report.seen import RunPoint
+
+HIT_TOLERANCE: Final = 0.02
+"""Of the predicted hit tokens. Hits come in whole blocks, so a wrong prediction (another block size, a cache that was
+warm or full, prompts that repeat) is off by far more; 2 % leave room for a failed request or two."""
+
+NO_COUNTERS: Final = "the engine's counters before or after this point are missing"
+COUNTERS_ADVICE: Final = (
+    "Serve with metrics on (vLLM does by default, at /metrics) and let the point end; then what the client says "
+    "can be checked against the engine."
+)
+
+
+def totals(measurement: Measurement) -> list[Check]:
+    """Client totals equal the engine's own counters over each point, priming and drain included.
+
+    Exactly, where every request brought its usage. A request that ended without usage leaves bounds: outside of them
+    the rule is broken; inside, equality cannot be shown and the rule is unknown.
+    """
+    return per_point("client totals equal the engine's", _totals, measurement)
+
+
+def _totals(measurement: Measurement, run: int, point: int) -> Finding:
+    ours = client_totals(measurement, run, point)
+    theirs = {total: increase(measurement, run, point, total) for total in TOTALS}
+    expected = ", ".join(f"{ours[total]} {words}" for total, words in TOTALS.items())
+    known = {total: value for total, value in theirs.items() if value is not None}
+    if len(known) < len(TOTALS):
+        return Finding("unknown", NO_COUNTERS, f"the client's own: {expected}", COUNTERS_ADVICE)
+    counted = ", ".join(f"{known[total]:,.0f} {words}" for total, words in TOTALS.items())
+    if any(known[total] not in ours[total] for total in TOTALS):
+        return Finding(
+            "broken",
+            f"the engine counted {counted}",
+            f"the client's own: {expected}",
+            "Somebody else used the engine, it was started anew, or requests got lost between it and us: measure an "
+            "engine that nobody else talks to, without a proxy that retries.",
+        )
+    if all(ours[total].exact for total in TOTALS):
+        return Finding("kept", f"the engine counted {counted}", f"the client's own: {expected}")
+    return Finding(
+        "unknown",
+        f"the engine counted {counted}",
+        f"the client's own: {expected}",
+        "Some requests ended without usage, so their tokens are known only within these bounds; see the failures.",
+    )
+
+
+def prefix_hits(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> list[Check]:
+    """Measured prefix hits are those predicted from the workload and the block size.
+
+    Kept within 2 % of the prediction. Where requests overlap so that the order in which the engine looked them up
+    matters, the prediction is a range, and what lies within 2 % of the range but not of the prediction is unknown.
+    """
+
+    def judge(measurement: Measurement, run: int, point: int) -> Finding:
+        hits, found = predicted.get((run, point)), measured_hits(measurement, run, point)
+        if hits is None:
+            return Finding(
+                "unknown",
+                "no prediction: the engine does not say its block size or whether it caches prefixes, "
+                "or the run has too many requests to predict",
+                "hits within 2 % of the prediction",
+                "Serve with metrics on: vllm:cache_config_info names the block size.",
+            )
+        certain = hits.least == hits.most
+        expected = f"{hits.expected:,} hit tokens predicted" + (
+            "" if certain else f" ({hits.least:,} to {hits.most:,}, as the engine ordered overlapping requests)"
+        )
+        if found is None:
+            return Finding("unknown", NO_COUNTERS, expected, COUNTERS_ADVICE)
+        counted = f"the engine counted {found:,.0f} hit tokens"
+        if abs(found - hits.expected) <= HIT_TOLERANCE * hits.expected:
+            return Finding("kept", counted, expected)
+        if not certain and hits.least * (1 - HIT_TOLERANCE) <= found <= hits.most * (1 + HIT_TOLERANCE):
+            return Finding(
+                "unknown",
+                counted,
+                expected,
+                "Open each point with priming requests that end before the first call, so that no order matters.",
+            )
+        return Finding(
+            "broken",
+            counted,
+            expected,
+            "More hits than predicted: the cache was warm, start a fresh engine. Fewer: the cache was too small and "
+            "blocks were given up, or the engine's block size is not the one it reported.",
+        )
+
+    return per_point("prefix hits are as predicted", judge, measurement)
+
+
+def nothing_compiled(measurement: Measurement) -> list[Check]:
+    """No kernel was compiled and no graph captured from the start of the window to the end of its last request."""
+    return per_point("nothing was compiled or captured in the window", _nothing_compiled, measurement)
+
+
+def _nothing_compiled(measurement: Measurement, run: int, point: int) -> Finding:
+    expected = "no compilation and no graph capture while requests of the window were open"
+    started, window = measurement.seen.started.get(run), measurement.windows.get((run, point))
+    if started is None or started.kind_of_engine == "external":
+        return Finding("unknown", "the engine's log is not ours to read", expected, "Let streamproof start the engine.")
+    if window is None:
+        return Finding("unknown", "the window was never reached", expected, "Let the point end.")
+    rows = measurement.placed(run, point, Place.WINDOW)
+    end = max(window.end, float(measurement.columns.done[rows].max(initial=window.end)))
+    events = [
+        event
+        for event in measurement.seen.events
+        if event.run == run and event.event in ("jit", "graph_capture") and window.start <= event.t <= end
+    ]
+    if not events:
+        return Finding("kept", "none in the engine's log", expected)
+    first = events[0]
+    line = f", line {first.line_number}" if first.line_number is not None else ""
+    return Finding(
+        "broken",
+        f"{len(events)} in the engine's log, the first {first.t - window.start:.1f} s into the window{line}: "
+        f"{first.line[:200]}",
+        expected,
+        "Run again with the compile caches that this run has filled; if it comes back, lengthen load.ramp_s or let the "
+        "engine warm up the shapes of this workload.",
+    )
+
+
+def nobody_preempted(measurement: Measurement) -> list[Check]:
+    """No request was preempted. The counter covers the whole point, so a preemption in its ramp breaks the rule too."""
+    return per_point("no request was preempted", _nobody_preempted, measurement)
+
+
+def _nobody_preempted(measurement: Measurement, run: int, point: int) -> Finding:
+    expected = "0 preemptions over the point"
+    count = increase(measurement, run, point, "preemptions")
+    phases = measurement.seen.phases.get((run, point))
+    logged = [
+        event
+        for event in measurement.seen.events
+        if event.run == run
+        and event.event == "preemption"
+        and phases is not None
+        and phases.prime is not None
+        and phases.prime <= event.t <= (measurement.seen.last_s if phases.done is None else phases.done)
+    ]
+    if count is None and not logged:
+        return Finding("unknown", NO_COUNTERS, expected, COUNTERS_ADVICE)
+    if not count and not logged:
+        return Finding("kept", "0 preemptions", expected)
+    return Finding(
+        "broken",
+        f"{max(len(logged), round(count or 0)):,} preemptions",
+        expected,
+        "The KV cache is too small for this load: give it more memory, or lower engine.flags.max_num_seqs or the "
+        "number of streams.",
+    )

@@ -1,0 +1,70 @@
+"""Rules about the window: its beginning decides nothing, and it held the load that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bench.report.checks import Finding, Verdict, per_point, together
+from bench.report.measurement import Place
+from bench.stats.steady import BATCH, FEWEST_BATCHES, is_steady
+
+if TYPE_CHECKING:
+    from bench.report.measurement import Measurement
+    from bench.report.model import Check
+
+IN_FLIGHT_SHARE: Final = 0.01
+"""How far the mean number of requests in flight may be from what a closed loop asks for."""
+
+
+def window_is_steady(measurement: Measurement, point: int) -> bool | None:
+    """Whether the percentiles of a point are not decided by the beginnings of its windows; None if too few to tell."""
+    columns = measurement.columns
+    windows = [measurement.placed(run, point, Place.WINDOW) for run in measurement.runs_of(point)]
+    return is_steady([columns.e2e[rows[columns.ok[rows] & columns.sampled[rows]]] for rows in windows])
+
+
+def beginning_decides_nothing(measurement: Measurement) -> list[Check]:
+    """The ramp has not leaked into the windows: what MSER-5 would drop of them leaves p50 and p95 where they are."""
+    rule = "the beginning of the window does not decide its percentiles"
+    expected = "p50 and p95 stay within their intervals without what MSER-5 takes for warm-up"
+    findings: dict[bool | None, Finding] = {
+        True: Finding("kept", "they stay", expected),
+        False: Finding(
+            "broken",
+            "one of them leaves its interval",
+            expected,
+            "Lengthen load.ramp_s, so that the opening burst is over before the window begins.",
+        ),
+        None: Finding(
+            "unknown",
+            f"a window has fewer than {BATCH * FEWEST_BATCHES} complete replies",
+            expected,
+            "Lengthen load.steady_s.",
+        ),
+    }
+    return [together(rule, point, {0: findings[window_is_steady(measurement, point)]}) for point in measurement.begun]
+
+
+def as_many_in_flight(measurement: Measurement) -> list[Check]:
+    """A closed loop kept as many requests in flight as it was asked to: no silent cap, no idle slots."""
+    return [
+        check
+        for check in per_point("as many requests in flight as asked for", _in_flight, measurement)
+        if check.point is not None and measurement.recipe.load.ladder[check.point].concurrent is not None
+    ]
+
+
+def _in_flight(measurement: Measurement, run: int, point: int) -> Finding:
+    asked = measurement.recipe.load.ladder[point].concurrent or 0
+    expected = f"{asked} within {IN_FLIGHT_SHARE:.0%}, mean over the window"
+    window = measurement.windows.get((run, point))
+    if window is None or not window.length:
+        return Finding("unknown", "the window was never reached", expected, "Let the point end.")
+    mean = measurement.in_flight_seconds(run, point) / window.length
+    verdict: Verdict = "kept" if abs(mean - asked) <= IN_FLIGHT_SHARE * asked else "broken"
+    return Finding(
+        verdict,
+        f"{mean:.2f}",
+        expected,
+        "Requests fail at once (see the failures), or the client cannot keep up: give it a host of its own.",
+    )
