@@ -61,7 +61,7 @@ class EnginePin(_Pinned):
     Attributes:
         lock: the requirements file with hashes, relative to the repository.
         version: of vLLM inside.
-        python: the versions that the lock was resolved for, as a PEP 440 range.
+        python: the versions that the lock was resolved for ("3.11").
         module: what `python -m` starts to serve the OpenAI API.
         installed_gib: space that the finished environment takes, in GiB.
         env: environment variables that this environment needs whatever the recipe says.
@@ -69,7 +69,7 @@ class EnginePin(_Pinned):
 
     lock: str
     version: str
-    python: str
+    python: Annotated[list[Annotated[str, Field(pattern=r"^3\.\d+$")]], Field(min_length=1)]
     module: str
     installed_gib: Annotated[float, Field(gt=0)]
     env: dict[str, str] = {}
