@@ -43,7 +43,7 @@ workload target *options:
 
 # Everything that CI runs: lint, types, all tests, the real engine included
 [group("develop")]
-test *options: lint types
+test *options: lint format types
     @{{ dev }} pytest "$@"
 
 # The tests that need no engine (about a minute)
@@ -51,11 +51,15 @@ test *options: lint types
 test-fast *options:
     @{{ dev }} pytest -m "not engine" "$@"
 
-# Style
+# Rules of style
 [group("develop")]
 lint:
     @{{ dev }} ruff check .
-    @{{ dev }} ruff format --check .
+
+# Layout of the code
+[group("develop")]
+format *options="--check .":
+    @{{ dev }} ruff format {{ options }}
 
 # Types
 [group("develop")]
