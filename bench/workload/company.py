@@ -200,6 +200,7 @@ class Company:
         fake = Faker(LOCALE)
         fake.seed_instance(derive(*seed, "company", "faker"))
         branches = _branches(rng, fake)
+        dear = rng.uniform(0.9, 1.2)
         a, b = fake.last_name(), fake.last_name()
         return cls(
             name=rng.choice(_NAMES).format(a=a, b=b, town=branches[0].town),
@@ -208,7 +209,7 @@ class Company:
                 Service(
                     name=entry["name"],
                     spoken=entry["spoken"],
-                    pounds=round(entry["pounds"] * rng.uniform(0.88, 1.24)),
+                    pounds=round(entry["pounds"] * dear * rng.uniform(0.97, 1.03)),
                     hours=entry["hours"],
                     about=entry["about"],
                 )

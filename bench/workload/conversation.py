@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from bench.seeds import derive, generator
 from bench.workload.caller import Caller
 from bench.workload.fit import Fitter
-from bench.workload.handbook import AGENTS, system_lines
-from bench.workload.script import asides, notes, scripted
+from bench.workload.handbook import system_lines
+from bench.workload.script import AGENTS, more, notes, scripted
 from bench.workload.wording import table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from bench.workload.company import Company
     from bench.workload.fit import Measure
 
+_REMEMBERED: Final = 1 << 16
 _CODES: Final = 10**8
 _STRIDE: Final = 38_742_049
 """Coprime with `_CODES`: numbers that follow each other get codes that differ in their first digits."""
@@ -47,12 +49,14 @@ class Writer:
 
     def __init__(self, company: Company, measure: Measure, fake: Faker, *seed: str | int) -> None:
         self._company = company
-        self._measure = measure
         self._first_code = derive(*seed, "codes")
         self._fake = fake
         self._seed = seed
-        fillers = table("common")["filler"]
-        self._fit = {kind: Fitter(measure, fillers[kind]) for kind in ("caller", "reply", "text", "note")}
+        common = table("common")
+        self._measure = measure = lru_cache(maxsize=_REMEMBERED)(measure)  # most sentences come again and again
+        self._fit = {
+            kind: Fitter(measure, common["inside"][kind], common["front"].get(kind, ())) for kind in common["inside"]
+        }
 
     def system(self, agent: str, length: int) -> str:
         """The system prompt of `agent`; its first line is a code that no other prompt of any seed has."""
@@ -94,16 +98,19 @@ class Writer:
         turns, caller_length, reply_length = lengths
         script = scripted(self._company, caller, agents, turns, generator(*self._seed, "script", stream, conversation))
         rng = generator(*self._seed, "wording", stream, conversation)
+        extra = {speaker: more(script.facts, rng, speaker) for speaker in ("caller", "reply")}
         return [
             Spoken(
                 agent=exchange.agent,
-                caller=self._fit["caller"].text(
-                    exchange.caller, asides(script.facts, rng, "caller"), caller_length, rng
-                ),
-                reply=self._fit["reply"].text(exchange.reply, asides(script.facts, rng, "reply"), reply_length, rng),
+                caller=self._fit["caller"].text(exchange.caller, extra["caller"], caller_length, rng, front=place > 0),
+                reply=self._fit["reply"].text(exchange.reply, extra["reply"], reply_length, rng, front=place > 0),
             )
-            for exchange in script.exchanges
+            for place, exchange in enumerate(script.exchanges)
         ]
+
+    def prime_code(self, place: int) -> str:
+        """The first line of a priming message: the number of no call."""
+        return self._code(-1 - len(AGENTS) - place)
 
     def _code(self, number: int) -> str:
         return f"#{(self._first_code + number * _STRIDE) % _CODES:08d}\n"

@@ -21,7 +21,7 @@ from faker import Faker
 from bench.seeds import generator
 from bench.workload.company import LOCALE, Company
 from bench.workload.conversation import Spoken, Writer
-from bench.workload.handbook import AGENTS
+from bench.workload.script import AGENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

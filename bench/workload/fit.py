@@ -13,7 +13,7 @@ from bench.errors import StreamproofError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from bench.workload.wording import Sentence
 
@@ -21,9 +21,11 @@ Measure: TypeAlias = "Callable[[str], int]"
 """The length of a piece of text in tokens."""
 
 _MISSES: Final = 6
-"""So many lines in a row may be too long for what is left before the text is closed."""
+"""So many lines in a row may be too long for what is left; then it is filled up."""
 _RESERVE: Final = 24
 """Tokens kept for the closing sentence of a document."""
+_ROOM: Final = 18
+"""From so many tokens on, a whole sentence may fit."""
 _WORDS: Final = ("Yes", "Okay", "No", "So", "Oh", "I", "a")
 """For texts of one token."""
 
@@ -33,43 +35,50 @@ class Fitter:
 
     Args:
         measure: length of a piece.
-        fillers: short sentences of several lengths that fit anywhere.
+        fillers: short sentences of several lengths that fit anywhere but in front.
+        openers: short sentences that fit in front.
     """
 
-    def __init__(self, measure: Measure, fillers: Sequence[str]) -> None:
+    def __init__(self, measure: Measure, fillers: Sequence[str], openers: Sequence[str] = ()) -> None:
         self._measure = measure
+        self._openers = tuple((opener, measure(opener)) for opener in openers)
         self._fillers = tuple((filler, measure(f" {filler}")) for filler in fillers)
         self._reachable = [True]
 
-    def text(self, sentences: Sequence[Sentence], more: Iterable[Sentence], target: int, rng: random.Random) -> str:
+    def text(
+        self, sentences: Sequence[Sentence], more: Iterator[Sentence], target: int, rng: random.Random, *, front: bool
+    ) -> str:
         """Sentences that are exactly `target` long together.
 
-        What carries facts is chosen first; the order stays. Then follows what `more` gives, then fillers, which are
-        put before the last sentence, so that a question stays at the end.
+        The heaviest sentences are chosen first; their order stays. What `more` gives is put before the last sentence,
+        so that a question stays at the end.
 
         Args:
             sentences: what should be said.
             more: what may be said besides; taken only while there is room for it.
             target: the length wanted, at least 1.
             rng: chooses fillers.
+            front: whether an opener may come first, which a greeting does not allow.
 
         Raises:
             StreamproofError: no combination of fillers has that length.
         """
         chosen: list[int] = []
-        for index in sorted(range(len(sentences)), key=lambda index: -sentences[index].facts):
+        for index in sorted(range(len(sentences)), key=lambda index: -sentences[index].weight):
             trial = sorted([*chosen, index])
             if self._completes(target - self._length([sentences[place].text for place in trial])):
                 chosen = trial
         texts = [sentences[index].text for index in chosen]
-        left = target - self._length(texts)
-        for sentence in more:
-            if left < _RESERVE:
-                break
-            needed = self._length([*texts, sentence.text]) - self._length(texts)
-            if sentence.text not in texts and self._completes(left - needed):
-                texts.append(sentence.text)
+        left, misses = target - self._length(texts), 0
+        while texts and left >= _ROOM and misses < _MISSES and (sentence := next(more, None)):
+            needed = self._measure(f" {sentence.text}")
+            if self._completes(left - needed):
+                texts.insert(max(1, len(texts) - 1), sentence.text)
                 left -= needed
+            else:
+                misses += 1
+        if front and texts:
+            texts = self._begun(texts, target, rng)
         return self._filled(texts, target, rng)
 
     def document(self, lines: Iterable[str], target: int, rng: random.Random) -> str:
@@ -102,6 +111,18 @@ class Fitter:
             self._reachable.append(any(cost <= size and self._reachable[size - cost] for _, cost in self._fillers))
         return left >= 0 and self._reachable[left]
 
+    def _begun(self, texts: list[str], target: int, rng: random.Random) -> list[str]:
+        """The texts with an opener before them, if there is room for one: the one that leaves least."""
+        left = target - sum(self._measure(f" {text}") for text in texts)
+        fits = [
+            (left - cost, opener)
+            for opener, cost in self._openers
+            if self._completes(left - cost) and _first_word(opener) != _first_word(texts[0])
+        ]
+        least = min(fits, default=(0, ""))[0]
+        opener = rng.choice([opener for rest, opener in fits if rest == least] or [""])
+        return [opener, *texts] if opener else texts
+
     def _filled(self, texts: list[str], target: int, rng: random.Random) -> str:
         if not texts:
             texts = [self._first(target, rng)]
@@ -128,3 +149,7 @@ class Fitter:
             f"no text of exactly {target} tokens can be made with this tokenizer",
             remedy="Ask for at least a dozen tokens in workload.caller_tokens and workload.output_tokens.",
         )
+
+
+def _first_word(text: str) -> str:
+    return text.split(maxsplit=1)[0].rstrip(".,").lower()

@@ -8,14 +8,14 @@ count as text for every chat template and need no tool parser on the server.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from faker import Faker
 
 from bench.seeds import derive
 from bench.workload.caller import Caller
 from bench.workload.company import LOCALE
-from bench.workload.script import scripted
+from bench.workload.script import AGENTS, scripted
 from bench.workload.wording import filled, raw, shuffled, table
 
 if TYPE_CHECKING:
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 
     from bench.workload.company import Company
 
-AGENTS: Final = ("router", "verification", "booking", "support", "closing")
-"""The agents that the text knows, in the order of a call."""
-
 
 def system_lines(company: Company, agent: str, rng: random.Random, *seed: str | int) -> Iterator[str]:
     """The lines of one agent's system prompt; each ends in a line break, none starts with white space.
 
     Args:
         company: whose agent it is.
-        agent: one of `AGENTS`.
+        agent: one of `script.AGENTS`.
         rng: orders what has no order.
         seed: for the people in the example dialogues.
     """

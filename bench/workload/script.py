@@ -7,7 +7,6 @@ support, then closing; short calls leave desks out, long calls stay longer where
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.workload import spoken
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
     from bench.workload.caller import Caller
     from bench.workload.company import Company
+
+AGENTS: Final = ("router", "verification", "booking", "support", "closing")
+"""The agents that the text knows, in the order of a call."""
 
 _WORKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 _LONG_CALL: Final = 7
@@ -127,26 +129,20 @@ def scripted(company: Company, caller: Caller, agents: Sequence[str], turns: int
     scenario = rng.choice([entry for entry in scenarios if entry["desk"] in agents] or scenarios)
     desk = scenario["desk"] if scenario["desk"] in agents else agents[-1]
     facts = facts_of_call(company, caller, scenario, rng)
+    facts["summary"] = filled(scenario["summary"], facts).text
     desks = desks_of_call(turns, agents, desk)
-    middle = _middle(scenario, facts, rng)
-    if desks[0] == desk:
-        middle = chain([_opening(scenario, facts, rng)], middle)
-    verification = iter(table("common")["verification"])
+    common = table("common")
+    verification, work = iter(common["verification"]), _work(desk, scenario, facts, rng)
     exchanges = []
     for place, agent in enumerate(desks):
-        facts["agent_name"] = company.voices[agents.index(agent) % len(company.voices)]
-        if agent == desk:
-            exchanges.append(next(middle))
-        elif agent == "router":
-            exchanges.append(_opening(scenario, facts, rng))
-        elif agent == "verification":
-            step = next(verification)
-            exchanges.append(Exchange(agent, said(step["caller"], facts, rng), said(step["reply"], facts, rng)))
+        facts["agent_name"] = company.voices[AGENTS.index(agent)]
+        if place == 0 and agent in ("router", desk):
+            exchanges.append(_opening(agent, desks[1] if turns > 1 else None, scenario, facts, rng))
+        elif agent == desk:
+            exchanges.append(next(work))
         else:
-            facts["summary"] = filled(scenario["summary"], facts).text
-            step = table("common")["closing"]
-            exchanges.append(Exchange(agent, said(step["caller"], facts, rng), said(step["reply"], facts, rng)))
-        exchanges[place] = Exchange(agent, exchanges[place].caller, exchanges[place].reply)
+            step = next(verification) if agent == "verification" else common["closing"]
+            exchanges.append(_exchange(agent, step, facts, rng))
     return Script(scenario["id"], tuple(exchanges), facts)
 
 
@@ -159,27 +155,35 @@ def notes(company: Company, caller: Caller, rng: random.Random) -> Iterator[str]
         yield f"Call note {rng.randint(2021, 2025)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}: {note}\n"
 
 
-def asides(facts: Mapping[str, str], rng: random.Random, speaker: str) -> Iterator[Sentence]:
-    """What may be said besides, for long utterances: sentences of `speaker` ("caller" or "reply"), endless."""
+def more(facts: Mapping[str, str], rng: random.Random, speaker: str) -> Iterator[Sentence]:
+    """What `speaker` ("caller" or "reply") may say besides, endless: for long turns only, whole asides in the end."""
+    yield from (filled(template, facts) for template in shuffled(table("common")["more"][speaker], rng))
     while True:
         for aside in shuffled(table("common")["aside"], rng):
             yield from said(aside[speaker], facts, rng)
 
 
-def _opening(scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random) -> Exchange:
-    common = table("common")["router"]
-    return Exchange(
-        "router",
-        said([*common["hello"], *scenario["opening"]], facts, rng),
-        said(common["reply"], facts, rng),
-    )
+def _opening(
+    agent: str, next_agent: str | None, scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random
+) -> Exchange:
+    """The first exchange of a call: the front desk hands over to `next_agent`, any other desk starts to work."""
+    common = table("common")["opening"]
+    reply = [common["greeting"], *common["handing_over" if agent == "router" else "working"]]
+    if agent == "router" and next_agent == "verification":
+        reply.insert(-1, common["identification_next"])
+    return Exchange(agent, said([common["hello"], *scenario["opening"]], facts, rng), said(reply, facts, rng))
 
 
-def _middle(scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random) -> Iterator[Exchange]:
-    """The exchanges with the desk that does the work: the scenario's steps with asides between, endless."""
-    desk = scenario["desk"]
+def _work(desk: str, scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random) -> Iterator[Exchange]:
+    """The exchanges with the desk that does the work: the scenario's steps, then asides, endless."""
     for step in scenario["step"]:
-        yield Exchange(desk, said(step["caller"], facts, rng), said(step["reply"], facts, rng))
+        yield _exchange(desk, step, facts, rng)
+    opening = table("common")["aside_opening"]["caller"]
     while True:
         for aside in shuffled(table("common")["aside"], rng):
-            yield Exchange(desk, said(aside["caller"], facts, rng), said(aside["reply"], facts, rng))
+            caller = said([opening, *aside["caller"]], facts, rng)
+            yield Exchange(desk, caller, said(aside["reply"], facts, rng))
+
+
+def _exchange(agent: str, step: Mapping[str, Sequence[str]], facts: Mapping[str, str], rng: random.Random) -> Exchange:
+    return Exchange(agent, said(step["caller"], facts, rng), said(step["reply"], facts, rng))

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _SLOT: Final = re.compile(r"\{(\w+)\}")
+_MARK: Final = "!"
+_MARKED: Final = 100
+"""The weight of the mark: more than any number of facts."""
 _FILES: Final = files("bench.workload") / "text"
 
 
@@ -23,11 +26,12 @@ class Sentence:
 
     Attributes:
         text: as it is spoken or written.
-        facts: how many facts were filled in. Where there is no room for everything, what carries facts is kept first.
+        weight: how much it matters. Where there is no room for everything, the heaviest are kept: what is marked with
+            "!" in the templates, then what carries most facts.
     """
 
     text: str
-    facts: int
+    weight: int
 
 
 @cache
@@ -43,18 +47,26 @@ def raw(name: str) -> str:
 
 
 def filled(template: str, facts: Mapping[str, str]) -> Sentence:
-    """`template` with its `{slots}` replaced and its first letter made upper case.
+    """`template` without its mark, its `{slots}` replaced, and its first letter made upper case.
 
     Raises:
         KeyError: a slot has no fact.
     """
-    text = template.format_map(facts)
-    return Sentence(text[0].upper() + text[1:], len(_SLOT.findall(template)))
+    plain = template.removeprefix(_MARK)
+    text = plain.format_map(facts)
+    weight = len(_SLOT.findall(plain)) + (_MARKED if plain != template else 0)
+    return Sentence(text[0].upper() + text[1:], weight)
 
 
 def spoken(slots: Iterable[str], facts: Mapping[str, str], rng: random.Random) -> list[Sentence]:
     """One sentence per slot, each in one of its "|"-separated wordings."""
-    return [filled(rng.choice(slot.split("|")), facts) for slot in slots]
+    return [one_of(slot, facts, rng) for slot in slots]
+
+
+def one_of(slot: str, facts: Mapping[str, str], rng: random.Random) -> Sentence:
+    """The slot in one of its "|"-separated wordings."""
+    mark = _MARK if slot.startswith(_MARK) else ""
+    return filled(mark + rng.choice(slot.removeprefix(_MARK).split("|")), facts)
 
 
 def shuffled(items: Sequence[Any], rng: random.Random) -> list[Any]:
