@@ -40,6 +40,7 @@ RENDERED: Final = (REPORT, MARKDOWN, PAGE)
 UNSIGNED: Final = (ATTESTATION, SIGNER)
 """What the signature cannot cover: itself and the key to check it with."""
 
+_BESIDE: Final = re.compile(r"\..+\.[0-9a-f]{16}")
 ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})\.log")
 
 
@@ -68,34 +69,54 @@ def folder_of(reports: Path, target: str, fingerprint: str, started_at: datetime
     return reports / target / f"{stamp}-{fingerprint[:12]}"
 
 
+def beside(path: Path) -> Path:
+    """A hidden name in the same folder, for a file that is to be renamed to `path` when it is whole."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def is_leftover(name: str) -> bool:
+    """Whether it is a name of `beside`: nobody but a killed writer leaves one."""
+    return _BESIDE.fullmatch(name) is not None
+
+
+def put(temporary: Path, path: Path) -> None:
+    """Renames a whole file to its own name, on stable storage.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written.
+    """
+    _sync(temporary)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
 def write_whole(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Writes a file so that `path` holds all of it or what it held before, even when we are killed.
 
     Raises:
         StreamproofError: the disk is full or the folder cannot be written.
     """
+    temporary = beside(path)
     try:
-        write_beside(path, content, mode=mode).replace(path)
+        create(temporary, content, mode=mode)
+        put(temporary, path)
     except OSError as error:
         raise StreamproofError(
-            f"cannot write {path}: {error.strerror}", remedy="Free some space or mend the folder's permissions."
+            f"cannot write {path}: {error.strerror}", remedy="Free some space, or mend the permissions of the folder."
         ) from error
-    _sync_folder(path.parent)
-
-
-def write_beside(path: Path, content: bytes, *, mode: int) -> Path:
-    """Writes a hidden file beside `path` to stable storage and returns its path. Nothing is left behind on failure."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
-    return temporary
+
+
+def create(path: Path, content: bytes, *, mode: int) -> None:
+    """Writes a file that is not there yet, with these permissions from its first byte on.
+
+    Raises:
+        OSError: it is there, the disk is full, or the folder cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
 
 
 def canonical_json(value: object) -> bytes:
@@ -109,13 +130,19 @@ def canonical_json(value: object) -> bytes:
 
 
 def sha256(content: bytes) -> str:
-    """Lower-case hex."""
+    """Lower-case hex of bytes in memory."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename within `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def file_sha256(path: Path) -> str:
+    """Lower-case hex of a file of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

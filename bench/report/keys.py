@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from bench.errors import StreamproofError, UsageError
-from bench.report.folder_files import write_beside, write_whole
+from bench.report.folder_files import beside, create, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -121,13 +121,19 @@ def own_signer(folder: Path | None = None) -> Signer:
         folder: where it lives; `keys_folder()` by default.
 
     Raises:
-        StreamproofError: the file is readable by others, belongs to somebody else, or is not a P-256 key.
+        StreamproofError: it cannot be made or read, others can use it, or it is not a P-256 key.
     """
     folder = keys_folder() if folder is None else folder
     path = folder / PRIVATE_NAME
-    if not path.exists():
-        _make(path)
-    private = _load_private(path)
+    try:
+        if not path.exists():
+            _make(path)
+        private = _load_private(path)
+    except OSError as error:
+        raise StreamproofError(
+            f"cannot use the signing key {path}: {error.strerror}",
+            remedy="Mend the permissions, or set XDG_CONFIG_HOME to a folder that only you can read.",
+        ) from error
     public = private.public_key()
     public_path = folder / PUBLIC_NAME
     if not public_path.exists() or public_path.read_bytes() != public_pem(public):
@@ -186,14 +192,15 @@ def _make(path: Path) -> None:
     pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    temporary = write_beside(path, pem, mode=0o600)
+    temporary = beside(path)
     try:
+        create(temporary, pem, mode=0o600)
         # A link, unlike a rename, fails when the name is taken: nobody's key is ever overwritten.
         os.link(temporary, path)
     except FileExistsError:
         pass
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 def _load_private(path: Path) -> ec.EllipticCurvePrivateKey:

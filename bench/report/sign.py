@@ -13,7 +13,6 @@ The signature is ECDSA over P-256 with SHA-256, DER-encoded: `openssl dgst -sha2
 from __future__ import annotations
 
 import base64
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives import hashes
@@ -23,7 +22,6 @@ from bench.report.folder_files import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from bench.report.keys import Signer
     from bench.report.model import Report
@@ -46,12 +44,12 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def predicate(report: Report, signed_at: datetime) -> dict[str, Any]:
+def predicate(report: Report, signed_at: str) -> dict[str, Any]:
     """What the signature says in short; the report says it in full.
 
     Args:
         report: what is signed.
-        signed_at: the signer's clock, an aware time. Nobody but the signer vouches for it.
+        signed_at: the signer's clock, UTC, ISO 8601. Nobody but the signer vouches for it.
     """
     return {
         "schemaVersion": report.schema_version,
@@ -59,7 +57,7 @@ def predicate(report: Report, signed_at: datetime) -> dict[str, Any]:
         "target": report.target,
         "fingerprint": report.fingerprint,
         "startedAt": report.started_at,
-        "signedAt": signed_at.astimezone(UTC).isoformat(timespec="seconds"),
+        "signedAt": signed_at,
         "partial": report.partial,
         "valid": report.valid,
         "exitCode": report.exit_code,

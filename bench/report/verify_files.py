@@ -169,14 +169,17 @@ class HostileFolder:
         return _too_large(name) if status.st_size > _limit(name) else None
 
 
+def shown(name: str) -> str:
+    """A name from outside, made safe to print: no control character, no end of line, not too long."""
+    return ascii(name)[1:-1][:120]
+
+
 def _limit(name: str) -> int:
     return LIMITS.get(name, ENGINE_LOG_LIMIT)
 
 
 def _no_such_name(name: str) -> Finding:
-    return Finding(
-        ascii(name)[1:-1][:120], "no report has a file of this name", "Take it out of the folder if it is yours."
-    )
+    return Finding(shown(name), "no report has a file of this name", "Take it out of the folder if it is yours.")
 
 
 def _too_large(name: str) -> Finding:

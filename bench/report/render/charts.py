@@ -66,14 +66,14 @@ class Axis:
 
 
 def nice_step(length: float, pieces: int) -> float:
-    """A step of 1, 2 or 5 times a power of ten that cuts `length` (above 0) into about `pieces`.
+    """The smallest step of 1, 2 or 5 times a power of ten that cuts `length` (above 0) into at most `pieces`.
 
-    Heckbert, "Nice numbers for graph labels", Graphics Gems (1990), p. 61.
+    After Heckbert, "Nice numbers for graph labels", Graphics Gems (1990), p. 61, but never more pieces than asked for:
+    labels must not touch on a phone.
     """
     rough = length / pieces
     power = 10.0 ** math.floor(math.log10(rough))
-    lead = rough / power
-    return power * (1 if lead < 1.5 else 2 if lead < 3 else 5 if lead < 7 else 10)
+    return next(power * lead for lead in (1, 2, 5, 10) if power * lead >= rough * (1 - 1e-9))
 
 
 def _axis(low: float, high: float, step: float, label: Callable[[float], str], *, whole_steps: bool) -> Axis:
@@ -97,7 +97,7 @@ def share_axis(*, pieces: int = 4) -> Axis:
     return _axis(0, 1, 1 / pieces, lambda value: f"{value * 100:g} %", whole_steps=True)
 
 
-def clock_axis(low: float, high: float, *, pieces: int = 6) -> Axis:
+def clock_axis(low: float, high: float, *, pieces: int = 5) -> Axis:
     """Time since the run's epoch; ticks at 1, 2, 5, 10, 15, 30 s or min, ... ."""
     high = high if high > low else low + 1
     rough = (high - low) / pieces
@@ -162,10 +162,12 @@ class Plot:
         if label:
             self._text("4", self.down(y) - 5, label, f"{kind}-label")
 
-    def upright(self, x: float, kind: str, title: str = "") -> None:
-        """A line from the top of the plane to its foot."""
+    def upright(self, x: float, kind: str, *, title: str = "", label: str = "") -> None:
+        """A line from the top of the plane to its foot; a label stands above it."""
         place = self.across(x)
         self._add("line", _title(title), x1=place, x2=place, y1=0, y2=self._height, class_=kind)
+        if label:
+            self._text(place, -6, label, f"{kind}-label above")
 
     def curve(self, places: Sequence[Place], kind: str, *, shift_px: float = 0) -> None:
         """A line through the places."""
@@ -207,6 +209,12 @@ class Plot:
         self._add(
             "circle", _title(title), cx=self.across(x), cy=self.down(y), r=3.5, class_=kind, transform=_shift(shift_px)
         )
+
+    def rung(self, place: Place, kind: str, title: str, *, half_px: float = 14) -> None:
+        """A short level line, as wide in pixels at any width of the chart."""
+        x, y = place
+        line = tag("path", _title(title), d=f"M{-half_px:g} 0H{half_px:g}", class_=kind)
+        self._add("svg", line, x=self.across(x), y=self.down(y), width=1, height=1, class_="free")
 
     def whisker(self, x: float, low: float, high: float | None, kind: str, *, shift_px: float = 0) -> None:
         """An interval of y; one without an upper end goes on to the top of the plane."""

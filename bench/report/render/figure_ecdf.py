@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.report.render import words
 from bench.report.render.charts import Plot, evenly, seconds_axis, share_axis
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def ecdf_figure(curves: Sequence[Curve], *, what: str, budget_s: float | None = 
     plot.grid(x_title=what, y_title="share of requests")
     plot.level(0.95, "guide", "95 %")
     if budget_s is not None and budget_s <= slowest:
-        plot.upright(budget_s, "budget", f"budget {words.seconds(budget_s)}")
+        plot.upright(budget_s, "budget", label="budget")
     for number, curve in enumerate(curves):
         plot.curve(_steps(curve.sample), f"curve s{number % COLOURS}")
     return plot.svg(f"Distribution of {what} by operating point; percentiles stand in the table of operating points")

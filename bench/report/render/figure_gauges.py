@@ -70,7 +70,7 @@ def gauge_figure(gauge: Gauge, windows: Sequence[Span], low: float, high: float)
         low: start of the time axis, seconds since the run's epoch; the same for all gauges of a run.
         high: its end.
     """
-    plot = Plot(clock_axis(low, high, pieces=4), gauge.axis(max(value for _, value in gauge.places)), height=HEIGHT_PX)
+    plot = Plot(clock_axis(low, high, pieces=3), gauge.axis(max(value for _, value in gauge.places)), height=HEIGHT_PX)
     for window in windows:
         plot.shade(window.start_s, window.end_s, "phase steady", window.name)
     plot.grid(y_title=gauge.name)

@@ -53,14 +53,13 @@ def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budge
     )
     plot = Plot(_load_axis([load for load, _ in placed]), seconds_axis(highest * 1.02), height=HEIGHT_PX)
     plot.grid(x_title=unit, y_title="E2E")
-    plot.level(budget_s, "budget", f"budget {words.seconds(budget_s)}")
+    plot.level(budget_s, "budget")
     for limit in limits:
-        plot.dot((limit.load, limit.limit_s), "limit", f"{limit.name}: at most {words.seconds(limit.limit_s)}")
+        plot.rung((limit.load, limit.limit_s), "limit", f"{limit.name}: at most {words.seconds(limit.limit_s)}")
     for name in PERCENTILES:
         _series(plot, name, placed)
-    plot.names_at_end(
-        (last, name, name) for name in PERCENTILES if (last := _of(placed[-1][1], name).value) is not None
-    )
+    ends = [(last, name, name) for name in PERCENTILES if (last := _of(placed[-1][1], name).value) is not None]
+    plot.names_at_end([*ends, (budget_s, "budget", "budget-label")])
     return plot.svg(
         f"E2E percentiles against {unit}; the figures stand in the table of operating points", kind="wide-end"
     )

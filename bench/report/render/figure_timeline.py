@@ -3,9 +3,10 @@
 A bar has up to three parts: waiting in the client (intended until sent), until the first token (the engine's queue and
 prefill), and decoding (until the last byte). A failure is one part of its own.
 
-Thinning, said under the figure: at most `ROWS_DRAWN` streams, evenly spaced; and if these still have more requests than
-the figure's share of `BARS_DRAWN`, that many of them, evenly spaced in the order of their intended send times. Failures
-and engine events are thinned apart from the rest, so that thinning never hides that there were some.
+Thinning, said under the figure: whole streams are left out, never requests of a stream that is drawn, so that an idle
+stream is one that was idle. The streams drawn are evenly spaced, at most `ROWS_DRAWN` of them, and as many as keep the
+figure under its share of `BARS_DRAWN` requests. Only where a single stream has more than that are its requests thinned,
+evenly; failures are then thinned apart from the others.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from bench.observe.observations import EngineEvent
 
 ROWS_DRAWN: Final = 60
-BARS_DRAWN: Final = 16_000
-"""Requests drawn in all timelines of a page together, about a megabyte of SVG; and as many failures again at most."""
-FIGURE_BARS: Final = 2000
+BARS_DRAWN: Final = 24_000
+"""Requests drawn in all timelines of a page together: about 1.2 MB of SVG."""
+FIGURE_BARS: Final = 5_000
 """Requests drawn in one timeline at most."""
 EVENTS_DRAWN: Final = 100
 PLANE_PX: Final = 260
@@ -105,16 +106,17 @@ def timeline_figure(
     """
     low = min([float(bars.intended.min())] + [phase.start_s for phase in phases])
     high = max([float(np.nanmax(bars.done))] + [phase.end_s for phase in phases])
-    streams = np.unique(bars.stream)
-    shown = streams[evenly(len(streams), ROWS_DRAWN)]
-    kept = _thin(bars.take(np.isin(bars.stream, shown)), min(FIGURE_BARS, BARS_DRAWN // share))
+    most = min(FIGURE_BARS, BARS_DRAWN // share)
+    streams, requests = np.unique(bars.stream, return_counts=True)
+    shown = streams[_rows(requests, most)]
+    kept = _thin(bars.take(np.isin(bars.stream, shown)), most)
     row_px = min(ROW_LIMITS_PX[1], max(ROW_LIMITS_PX[0], PLANE_PX / len(shown)))
     plot = Plot(clock_axis(low, high), Axis(0, len(shown)), height=round(row_px * len(shown)))
     for phase in phases:
         plot.shade(phase.start_s, phase.end_s, f"phase {phase.name}", phase.name)
-    plot.grid(x_title="since the run began", y_title=label)
+    plot.grid(x_title="since the run began")
     for event in _visible(events, low, high):
-        plot.upright(event.t, f"event {event.event}", f"{event.event}: {event.line}")
+        plot.upright(event.t, f"event {event.event}", title=f"{event.event}: {event.line}")
     row_of = {int(stream): len(shown) - row - 0.5 for row, stream in enumerate(shown)}
     thickness = round(max(1.5, row_px * 0.7), 1)
     for kind, start, end in _parts(kept):
@@ -128,7 +130,18 @@ def timeline_figure(
     return Timeline(figure, len(kept.stream), len(bars.stream), len(shown), len(streams))
 
 
+def _rows(requests: NDArray[np.int64], most: int) -> list[int]:
+    """Which streams to draw, given the requests of each: as many as fit, evenly spaced, at least one."""
+    for rows in range(min(len(requests), ROWS_DRAWN), 1, -1):
+        chosen = evenly(len(requests), rows)
+        if requests[chosen].sum() <= most:
+            return chosen
+    return [0]
+
+
 def _thin(bars: Bars, most: int) -> Bars:
+    if len(bars.stream) <= most:
+        return bars
     order = np.argsort(bars.intended, kind="stable")
     failed = order[bars.failed[order]]
     fine = order[~bars.failed[order]]

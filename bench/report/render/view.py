@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from bench.observe.observations import EngineStarted
     from bench.report.evidence import Evidence
-    from bench.report.model import PointReport, Report
+    from bench.report.model import Check, PointReport, Report
     from bench.report.render.figure_timeline import Timeline
     from bench.report.render.samples import Metric
 
@@ -62,12 +62,33 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """What became of one rule with one verdict.
+
+    Attributes:
+        name, verdict, advice: as in `bench.report.model.Check`.
+        found: (points, measured, expected), a row for all points where it was the same.
+    """
+
+    name: str
+    verdict: str
+    advice: str
+    found: tuple[tuple[str, str, str], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether the same was expected everywhere."""
+        return len({expected for _, _, expected in self.found}) == 1
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Everything that the templates need.
 
     Attributes:
         report: the report itself.
         headline: the first sentence.
+        rules: of validity, broken ones first, then unknown ones.
         latency: percentiles against the load, one drawing a kind of point.
         distributions: of E2E and TTFT.
         timelines: one drawing a point and run.
@@ -80,6 +101,7 @@ class View:
 
     report: Report
     headline: Headline
+    rules: tuple[Rule, ...]
     latency: tuple[Drawing, ...]
     distributions: tuple[Distribution, ...]
     timelines: tuple[Drawing, ...]
@@ -99,6 +121,7 @@ def view_of(report: Report, evidence: Evidence) -> View:
     return View(
         report=report,
         headline=headline(report),
+        rules=tuple(_rules(report)),
         latency=tuple(_latency(report, evidence)),
         distributions=tuple(_distributions(report, samples)),
         timelines=tuple(_timelines(panels[:PANELS_DRAWN], samples)),
@@ -108,6 +131,22 @@ def view_of(report: Report, evidence: Evidence) -> View:
         environment=tuple(rows[:ENVIRONMENT_ROWS]),
         environment_left_out=max(0, len(rows) - ENVIRONMENT_ROWS),
     )
+
+
+def _rules(report: Report) -> Iterator[Rule]:
+    labels = {point.index: point.label for point in report.points}
+    groups: dict[tuple[str, str, str], list[Check]] = {}
+    for verdict in ("broken", "unknown", "kept"):
+        for check in report.checks:
+            if check.verdict == verdict:
+                groups.setdefault((check.rule, verdict, check.advice if verdict != "kept" else ""), []).append(check)
+    for (rule, verdict, advice), checks in groups.items():
+        rows: dict[tuple[str, str], list[str]] = {}
+        for check in checks:
+            where = "whole run" if check.point is None else labels[check.point]
+            rows.setdefault((check.measured, check.expected), []).append(where)
+        found = tuple((", ".join(where), measured, expected) for (measured, expected), where in rows.items())
+        yield Rule(name=rule, verdict=verdict, advice=advice, found=found)
 
 
 def _latency(report: Report, evidence: Evidence) -> Iterator[Drawing]:
@@ -128,7 +167,7 @@ def _latency(report: Report, evidence: Evidence) -> Iterator[Drawing]:
         missing = undrawn(points)
         caption = "Bars are distribution-free confidence intervals; the dashed line is the one-second budget."
         if limits:
-            caption += " Hollow rings are the limits of the claims."
+            caption += " Short red lines are the limits of the claims."
         if missing:
             caption += f" Not drawn: {', '.join(missing)}."
         yield Drawing(f"E2E against {unit}", latency_figure(points, limits, BUDGET_S, unit=unit), caption)
@@ -168,8 +207,8 @@ def _thinned(drawn: Timeline) -> str:
     if (drawn.drawn, drawn.rows) == (drawn.requests, drawn.streams):
         return f"All {words.plural(drawn.requests, 'request')}."
     return (
-        f"Drawn: {drawn.drawn:,} of {drawn.requests:,} requests, of {drawn.rows:,} of {drawn.streams:,} streams, evenly "
-        "spaced; failures are thinned apart from the others, so that they stay in sight."
+        f"Drawn: {drawn.rows:,} of {drawn.streams:,} streams, evenly spaced, "
+        f"with {drawn.drawn:,} of all {drawn.requests:,} requests."
     )
 
 

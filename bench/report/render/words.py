@@ -66,11 +66,18 @@ def bytes_(value: float) -> str:
 
 
 def clock(value: float) -> str:
-    """A time since the run's epoch: "45 s", "2:05 min"."""
+    """A time since the run's epoch: "45 s", "2:05 min", "1:02:05 h"."""
     if abs(value) < MINUTE_S:
         return f"{value:.0f} s"
     minutes, rest = divmod(round(value), 60)
-    return f"{minutes}:{rest:02d} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d} h" if hours else f"{minutes}:{rest:02d} min"
+
+
+def sentence(text: str) -> str:
+    """The text as a sentence: a capital first, but for names such as p95, and a full stop."""
+    first = text if text[1:2].isdigit() else text[:1].upper() + text[1:]
+    return first if not first or first.endswith((".", "!", "?")) else f"{first}."
 
 
 def plural(amount: int, noun: str) -> str:

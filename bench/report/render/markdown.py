@@ -1,0 +1,45 @@
+"""`report.md`: the report in short, for release notes.
+
+Whatever comes from outside is escaped so that it stays text: no heading, link, image, table cell or HTML can come from
+a name or a quote.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bench.report.render import words
+from bench.report.render.verdict import headline
+
+if TYPE_CHECKING:
+    from bench.report.model import Report
+
+_SPECIAL: Final = re.compile(r"[\\`*_{}\[\]<>#|~&$]|^[-+=]|(?<=^\d)[.)](?=\s)")
+"""What means something in Markdown: anywhere, or at the start only (lists, rules)."""
+_SPACE: Final = re.compile(r"\s+")
+
+
+def plain(value: object) -> str:
+    """A value as Markdown that shows just its text, on one line."""
+    text = _SPACE.sub(" ", str(value)).strip()
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+_ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("bench.report.render"),
+    autoescape=False,  # noqa: S701  it would escape for HTML; `finalize` escapes every value for Markdown instead
+    finalize=plain,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_ENVIRONMENT.globals |= {"words": words}
+
+
+def render_markdown(report: Report) -> str:
+    """Writes it: the same report always gives the same bytes."""
+    return _ENVIRONMENT.get_template("report.md.j2").render(report=report, headline=headline(report))

@@ -1,0 +1,207 @@
+"""Verifies a report without an engine, and treats it as hostile until it has passed.
+
+In this order, because each step makes the next one safe: the files (names, kinds, sizes), the signature, the digests,
+the evidence, the figures and verdicts computed again from it, the pages drawn again. A step that fails ends the
+verification: whatever came after it would rest on nothing.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+from bench.errors import Exit, StreamproofError
+from bench.report import folder_files as files
+from bench.report import sign
+from bench.report.build import build_report
+from bench.report.folder_evidence import EvidenceError, evidence_of
+from bench.report.model import SCHEMA_VERSION, Report
+from bench.report.render.html import render_page
+from bench.report.render.markdown import render_markdown
+from bench.report.verify_bundle import check_attestation
+from bench.report.verify_compare import differences
+from bench.report.verify_files import Finding, HostileFolder, RefusedError, shown
+from bench.report.verify_json import HostileJsonError, strict_loads
+from bench.report.verify_parquet import check_claims
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from bench.report.evidence import Evidence
+    from bench.report.keys import TrustedKey
+    from bench.report.verify_bundle import Attested
+
+FILES: Final = "files"
+SIGNATURE: Final = "signature"
+DIGESTS: Final = "digests"
+EVIDENCE: Final = "evidence"
+FIGURES: Final = "figures and verdicts"
+PAGES: Final = "pages"
+STEPS: Final = (FILES, SIGNATURE, DIGESTS, EVIDENCE, FIGURES, PAGES)
+
+PRODUCT: Final = "streamproof"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of it.
+
+    Attributes:
+        folder: as it was named.
+        passed: the steps that found nothing, in order.
+        findings: why the report is refused; empty when it is verified.
+        key: whose signature it bears; None when no trusted one was found.
+        report: the report, only when every figure and verdict in it was computed again and found the same.
+        notes: what was not checked, and why.
+    """
+
+    folder: Path
+    passed: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    key: TrustedKey | None
+    report: Report | None
+    notes: tuple[str, ...]
+
+    @property
+    def verified(self) -> bool:
+        """Whether the report stands."""
+        return not self.findings
+
+    @property
+    def exit_code(self) -> Exit:
+        """0 for a report that is verified, whatever it says; 1 for one that is refused."""
+        return Exit.OK if self.verified else Exit.FAILURE
+
+
+def verify(folder: Path, trusted: Mapping[str, TrustedKey]) -> Verification:
+    """Checks everything that can be checked without an engine.
+
+    Args:
+        folder: the report's folder; anybody may have made it.
+        trusted: keys that are trusted, by id: `bench.report.keys.trusted_keys`.
+    """
+    check = _Check()
+    findings: tuple[Finding, ...] = ()
+    try:
+        with HostileFolder(folder) as opened:
+            check.run(opened, trusted)
+    except RefusedError as refused:
+        findings = refused.findings
+    return Verification(
+        folder=folder,
+        passed=tuple(check.passed),
+        findings=findings,
+        key=check.key,
+        report=None if FIGURES not in check.passed else check.report,
+        notes=tuple(check.notes),
+    )
+
+
+@dataclass(slots=True)
+class _Check:
+    """A verification under way: what is known so far."""
+
+    passed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    key: TrustedKey | None = None
+    report: Report | None = None
+
+    def run(self, folder: HostileFolder, trusted: Mapping[str, TrustedKey]) -> None:
+        names = folder.names()
+        self.passed.append(FILES)
+        attested = check_attestation(folder.read(files.ATTESTATION), folder.read(files.SIGNER), trusted)
+        self.key = attested.key
+        self.passed.append(SIGNATURE)
+        contents = _check_digests(folder, names, attested)
+        self.passed.append(DIGESTS)
+        evidence = _read_evidence(contents)
+        self.passed.append(EVIDENCE)
+        self.report = _check_figures(contents[files.REPORT], evidence, attested)
+        self.passed.append(FIGURES)
+        self._check_pages(contents, self.report, evidence)
+
+    def _check_pages(self, contents: Mapping[str, bytes], report: Report, evidence: Evidence) -> None:
+        other = _other_version(evidence)
+        if other:
+            self.notes.append(f"report.md and report.html were not compared with report.json. {other}")
+            return
+        drawn = {files.MARKDOWN: render_markdown(report), files.PAGE: render_page(report, evidence)}
+        changed = [name for name, text in drawn.items() if contents[name] != text.encode()]
+        if changed:
+            raise RefusedError(*(Finding(name, "does not show what report.json says") for name in changed))
+        self.passed.append(PAGES)
+
+
+def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Attested) -> dict[str, bytes]:
+    """Reads every file once: what is used later is what was hashed here. Logs are hashed and not kept."""
+    present = set(names) - set(files.UNSIGNED)
+    findings = [Finding(shown(name), "is missing, but was signed") for name in attested.digests.keys() - present]
+    findings += [Finding(name, "is not among the signed files") for name in present - attested.digests.keys()]
+    needed = set(files.EVIDENCE + files.RENDERED)
+    findings += [Finding(name, "is missing") for name in needed - present - attested.digests.keys()]
+    contents: dict[str, bytes] = {}
+    for name in sorted(present & attested.digests.keys()):
+        if name in needed:
+            contents[name] = folder.read(name)
+            digest = files.sha256(contents[name])
+        else:
+            digest = folder.sha256(name)
+        if digest != attested.digests[name]:
+            findings.append(Finding(name, "was changed after it was signed: its SHA-256 is another one"))
+    if findings:
+        raise RefusedError(*sorted(findings, key=lambda finding: finding.file))
+    return contents
+
+
+def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
+    records = contents[files.RECORDS]
+    check_claims(records)
+    try:
+        return evidence_of(
+            contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], io.BytesIO(records)
+        )
+    except EvidenceError as error:
+        raise RefusedError(Finding(error.file, error.reason)) from error
+
+
+def _check_figures(raw: bytes, evidence: Evidence, attested: Attested) -> Report:
+    """The report, when it is the one that the evidence gives."""
+    try:
+        stored = strict_loads(raw)
+    except HostileJsonError as error:
+        raise RefusedError(Finding(files.REPORT, f"cannot be read: {error}")) from error
+    written = stored.get("schema_version") if isinstance(stored, dict) else None
+    if written != SCHEMA_VERSION:
+        raise RefusedError(
+            Finding(
+                files.REPORT,
+                f"has the schema {str(written)[:20]!r}; this version of {PRODUCT} reads {SCHEMA_VERSION!r}",
+                f"Verify it with the version of {PRODUCT} that made it.",
+            )
+        )
+    try:
+        computed = build_report(evidence)
+    except StreamproofError as error:
+        raise RefusedError(Finding(files.RECORDS, f"gives no report: {error.message}")) from error
+    different = differences(stored, computed.model_dump(mode="json"))
+    if different:
+        remedy = _other_version(evidence)
+        raise RefusedError(*(Finding(files.REPORT, text, remedy) for text in different))
+    if files.canonical_json(stored) != raw:
+        raise RefusedError(Finding(files.REPORT, "is not in the form that streamproof writes: it was edited"))
+    report = Report.model_validate(stored)
+    said = sign.predicate(report, str(attested.predicate.get("signedAt")))
+    if differences(attested.predicate, said):
+        raise RefusedError(Finding(files.ATTESTATION, "its summary says something else than report.json"))
+    return report
+
+
+def _other_version(evidence: Evidence) -> str:
+    """What to do where another version than this one made the report; empty where this one did."""
+    made, own = evidence.producer, version(PRODUCT)
+    if (made.name, made.version) == (PRODUCT, own):
+        return ""
+    return f"{made.name} {made.version} made the report and this is {PRODUCT} {own}: verify it with that version."

@@ -1,0 +1,94 @@
+"""`just verify`: prints what a verification came to."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.text import Text
+
+from bench.engine.pins import REPOSITORY
+from bench.report import verify_words
+from bench.report.folder_files import canonical_json
+from bench.report.keys import trusted_keys
+from bench.report.render.verdict import headline
+from bench.report.verify import STEPS, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from bench.report.verify import Verification
+
+ALLOW_LIST: Final = REPOSITORY / "keys"
+"""Public keys that this checkout trusts."""
+
+
+def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = False) -> int:
+    """Verifies a report and prints the outcome.
+
+    Args:
+        folder: of the report.
+        extra_keys: files with public keys that the user trusts.
+        as_json: print one JSON object instead of text.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        StreamproofError: a key file that is none.
+    """
+    found = verify(folder, trusted_keys(allow_list=ALLOW_LIST, extra=extra_keys))
+    if as_json:
+        sys.stdout.write(canonical_json(as_data(found)).decode())
+    else:
+        Console(highlight=False).print(shown(found))
+    return found.exit_code
+
+
+def as_data(found: Verification) -> dict[str, object]:
+    """The outcome for scripts."""
+    return {
+        "folder": str(found.folder),
+        "verified": found.verified,
+        "passed": list(found.passed),
+        "key": None if found.key is None else {"id": found.key.key_id, "origin": found.key.origin},
+        "findings": [
+            {"file": finding.file, "reason": finding.reason, "remedy": finding.remedy} for finding in found.findings
+        ],
+        "notes": list(found.notes),
+        "report": None if found.report is None else found.report.model_dump(mode="json", include={"title", "valid"}),
+    }
+
+
+def shown(found: Verification) -> RenderableType:
+    """The outcome for people. What comes from the report is plain text: nothing in it is markup."""
+    parts: list[RenderableType] = [
+        Text.assemble(("  passed  ", "green"), step) if step in found.passed else Text(f"          {step}", "dim")
+        for step in STEPS
+    ]
+    if not found.verified:
+        parts += [Text(), Text(f"REFUSED: {found.folder}", "bold red")]
+        parts += [Text.assemble(("  ", ""), (finding.file, "bold"), f" {finding.reason}") for finding in found.findings]
+        remedies = dict.fromkeys(finding.remedy for finding in found.findings if finding.remedy)
+        parts += [Text(f"  {remedy}", "dim") for remedy in remedies]
+        return Padding(Group(*parts), (1, 0, 0, 0))
+    if found.report is not None and found.key is not None:
+        says = headline(found.report)
+        parts += [
+            Text(),
+            Text.assemble(("VERIFIED  ", "bold green"), found.report.title),
+            Text(f"  {says.says}"),
+            Text(f"  signed by {found.key.key_id} ({found.key.origin})", "dim"),
+            Text(f"  fingerprint {found.report.fingerprint}", "dim"),
+        ]
+    parts += [Text(f"  {note}", "yellow") for note in found.notes]
+    parts += [Text(), Text('"Verified" means that')]
+    parts += [Text(f"  - {line}") for line in verify_words.MEANS]
+    parts += [Text("It does not mean")]
+    parts += [Text(f"  - {line}") for line in verify_words.MEANS_NOT]
+    return Padding(Group(*parts), (1, 0, 0, 0))
