@@ -98,9 +98,13 @@ _PARKING: Final = (
     "six marked bays in front of the desk, more behind the tyre store",
     "four bays beside the entrance and free street parking after six",
     "a shared yard, so please keep the gate clear",
-    "parking on the roof, with a lift down to the desk",
+    "a deck on the roof, with a lift down to the desk",
+    "two bays under the sign, and the yard behind the blue gate",
+    "along the wall on the left, please not in front of the ramps",
+    "a gravel yard across the road, which is unlocked until eight",
+    "eight bays, two of them wide enough for wheelchairs",
     "three short bays for drop-off, longer stays in the public car park",
-    "plenty of room, also for vans and trailers",
+    "wide spaces, also for vans and trailers",
 )
 _EXTRAS: Final = (
     "a charger for electric cars",

@@ -37,12 +37,16 @@ class Fitter:
         measure: length of a piece.
         fillers: short sentences of several lengths that fit anywhere but in front.
         openers: short sentences that fit in front.
+        keeps_last: whether the last sentence stays last in any case. A question always does.
     """
 
-    def __init__(self, measure: Measure, fillers: Sequence[str], openers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, measure: Measure, fillers: Sequence[str], openers: Sequence[str] = (), *, keeps_last: bool = False
+    ) -> None:
         self._measure = measure
         self._openers = tuple((opener, measure(opener)) for opener in openers)
         self._fillers = tuple((filler, measure(f" {filler}")) for filler in fillers)
+        self._keeps_last = keeps_last
         self._reachable = [True]
 
     def text(
@@ -50,25 +54,19 @@ class Fitter:
     ) -> str:
         """Sentences that are exactly `target` long together.
 
-        The heaviest sentences are chosen first; their order stays. What `more` gives is put before the last sentence,
-        so that a question stays at the end.
+        The heaviest sentences are chosen first; their order stays.
 
         Args:
             sentences: what should be said.
             more: what may be said besides; taken only while there is room for it.
             target: the length wanted, at least 1.
-            rng: chooses fillers.
+            rng: chooses openers and fillers.
             front: whether an opener may come first, which a greeting does not allow.
 
         Raises:
-            StreamproofError: no combination of fillers has that length.
+            StreamproofError: nothing has that length.
         """
-        chosen: list[int] = []
-        for index in sorted(range(len(sentences)), key=lambda index: -sentences[index].weight):
-            trial = sorted([*chosen, index])
-            if self._completes(target - self._length([sentences[place].text for place in trial])):
-                chosen = trial
-        texts = [sentences[index].text for index in chosen]
+        texts = self._heaviest(sentences, target)
         left, misses = target - self._length(texts), 0
         while texts and left >= _ROOM and misses < _MISSES and (sentence := next(more, None)):
             needed = self._measure(f" {sentence.text}")
@@ -84,8 +82,13 @@ class Fitter:
     def document(self, lines: Iterable[str], target: int, rng: random.Random) -> str:
         """Lines (each ending in a line break) and a closing sentence that are exactly `target` long together.
 
+        Args:
+            lines: as many as fit are taken, in order; a few that are too long are passed over.
+            target: the length wanted, at least 1.
+            rng: chooses the closing sentences.
+
         Raises:
-            StreamproofError: no combination of fillers has that length.
+            StreamproofError: nothing has that length.
         """
         taken: list[str] = []
         left, misses = target, 0
@@ -100,6 +103,14 @@ class Fitter:
             if misses == _MISSES or left < 2 * _RESERVE:
                 break
         return "".join(taken) + self._filled([], left, rng)
+
+    def _heaviest(self, sentences: Sequence[Sentence], target: int) -> list[str]:
+        chosen: list[int] = []
+        for index in sorted(range(len(sentences)), key=lambda index: -sentences[index].weight):
+            trial = sorted([*chosen, index])
+            if self._completes(target - self._length([sentences[place].text for place in trial])):
+                chosen = trial
+        return [sentences[index].text for index in chosen]
 
     def _length(self, texts: Sequence[str]) -> int:
         return sum(self._measure(text if place == 0 else f" {text}") for place, text in enumerate(texts))
@@ -124,6 +135,7 @@ class Fitter:
         return [opener, *texts] if opener else texts
 
     def _filled(self, texts: list[str], target: int, rng: random.Random) -> str:
+        """The texts with fillers among them, so that they are `target` long."""
         if not texts:
             texts = [self._first(target, rng)]
         left = target - self._length(texts)
@@ -135,10 +147,12 @@ class Fitter:
             text, cost = rng.choice(unused[:4])
             fillers.append(text)
             left -= cost
-        place = max(1, len(texts) - 1)
+        last_stays = len(texts) > 1 and (self._keeps_last or texts[-1].endswith("?"))
+        place = len(texts) - 1 if last_stays else len(texts)
         return " ".join([*texts[:place], *fillers, *texts[place:]])
 
     def _first(self, target: int, rng: random.Random) -> str:
+        """What a text begins with that has room for none of its sentences."""
         fillers = [filler for filler, _ in self._fillers if self._completes(target - self._measure(filler))]
         if fillers:
             return rng.choice(fillers)

@@ -8,6 +8,7 @@ count as text for every chat template and need no tool parser on the server.
 from __future__ import annotations
 
 import json
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from faker import Faker
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bench.workload.company import Company
+    from bench.workload.script import Script
 
 
 def system_lines(company: Company, agent: str, rng: random.Random, *seed: str | int) -> Iterator[str]:
@@ -39,18 +41,18 @@ def system_lines(company: Company, agent: str, rng: random.Random, *seed: str | 
     yield from _section("How you work", (f"- {line}" for line in table("agents")["agent"][agent]["lines"]))
     yield from _section("Tools", _tools(company, agent))
     examples = _examples(company, agent, rng, *seed)
-    yield next(examples)
+    yield from next(examples)
     policies = shuffled(table("policies")["policy"], rng)
     own = [policy for policy in policies if agent in policy["desks"]]
     others = [policy for policy in policies if agent not in policy["desks"]]
     yield from _section("House rules for your desk", (_policy(company, policy) for policy in own))
     yield from _section("Branches", _branches(company))
     yield from _section("Questions that callers ask", _questions(company, rng))
-    yield next(examples)
+    yield from next(examples)
     yield from _section("Prices", _prices(company, rng))
     yield from _section("House rules for everybody", (_policy(company, policy) for policy in others))
     yield from _section("People", _people(company, rng))
-    yield from examples
+    yield from chain.from_iterable(examples)
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -125,20 +127,27 @@ def _people(company: Company, rng: random.Random) -> Iterator[str]:
         yield f"{branch.town}: {people}."
 
 
-def _examples(company: Company, agent: str, rng: random.Random, *seed: str | int) -> Iterator[str]:
-    """Example dialogues of this agent, each as one unit of lines, endless."""
+def _examples(company: Company, agent: str, rng: random.Random, *seed: str | int) -> Iterator[Iterator[str]]:
+    """Example calls in which this agent speaks, each as its lines, endless."""
     fake = Faker(LOCALE)
     number = 0
-    while True:
-        number += 1
-        fake.seed_instance(derive(*seed, "example", agent, number))
+    for attempt in count():
+        fake.seed_instance(derive(*seed, "example", agent, attempt))
         caller = Caller.invented(company, rng, fake)
-        script = scripted(company, caller, AGENTS, rng.randint(6, 10), rng)
-        spoken = [exchange for exchange in script.exchanges if exchange.agent == agent]
-        if not spoken:  # a booking call has nothing to show to support
-            continue
-        lines = [f"## Example {number}, {script.intent.replace('_', ' ')}"]
-        for exchange in spoken[:4]:
-            lines.append("Caller: " + " ".join(sentence.text for sentence in exchange.caller))
-            lines.append("You: " + " ".join(sentence.text for sentence in exchange.reply))
-        yield "\n".join(lines) + "\n"
+        script = scripted(company, caller, AGENTS, rng.randint(5, 9), rng)
+        if all(exchange.agent != agent for exchange in script.exchanges):
+            continue  # a booking call has nothing to show to support
+        number += 1
+        yield _section(f"Example {number}, {script.intent.replace('_', ' ')}", _dialogue(script, agent))
+
+
+def _dialogue(script: Script, agent: str) -> Iterator[str]:
+    desks = table("agents")["agent"]
+    for exchange in script.exchanges:
+        speaker = "You" if exchange.agent == agent else _capital(desks[exchange.agent]["title"].removeprefix("the "))
+        yield f"Caller: {' '.join(sentence.text for sentence in exchange.caller)}"
+        yield f"{speaker}: {' '.join(sentence.text for sentence in exchange.reply)}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
