@@ -55,7 +55,8 @@ class Writer:
         common = table("common")
         self._measure = measure = lru_cache(maxsize=_REMEMBERED)(measure)  # most sentences come again and again
         self._fit = {
-            kind: Fitter(measure, common["inside"][kind], common["front"].get(kind, ())) for kind in common["inside"]
+            kind: Fitter(measure, fillers, common["front"].get(kind, ()), keeps_last=kind == "reply")
+            for kind, fillers in common["inside"].items()
         }
 
     def system(self, agent: str, length: int) -> str:

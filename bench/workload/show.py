@@ -109,8 +109,8 @@ def _sum(workload: VoiceWorkload, call: Call, shares: Sequence[int]) -> Text:
     total = sum(turn.prompt_tokens for turn in call.turns)
     return Text(
         f"Mean prompt {mean:,.1f} tokens; every utterance {spec.caller_tokens} and every reply {spec.output_tokens}, "
-        f"exactly. Seen before: {sum(shares) / total:.1%} of all prompt tokens, once the agents' prefixes are in the cache; an "
-        "engine saves less, because it caches whole blocks.\n"
+        f"exactly. Seen before: {sum(shares) / total:.1%} of all prompt tokens, once the agents' "
+        "prefixes are in the cache; an engine saves less, because it caches whole blocks.\n"
         "Replies in the history are scripted, so that every prompt is known before it is sent; the model's own replies "
         "are measured and thrown away.",
         "dim",
