@@ -73,6 +73,9 @@ class PointProgress:
 class Display:
     """What happens in a run, told in order. This one says nothing: errors and the exit code still do."""
 
+    is_live = False
+    """A person watches a terminal; programs that we start may draw on it too."""
+
     def note(self, text: str) -> None:
         """One line worth keeping."""
 
@@ -160,13 +163,14 @@ class JsonDisplay(Display):
 class LiveDisplay(Display):
     """A few lines at the bottom of the terminal that follow the run; what is worth keeping scrolls above them."""
 
+    is_live = True
+
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._render)
         self._engine: StartProgress | None = None
         self._point: PointProgress | None = None
         self._point_since = 0.0
-        self._live.start()
 
     def note(self, text: str) -> None:
         """Scrolls above the live lines."""
@@ -175,10 +179,12 @@ class LiveDisplay(Display):
     def engine(self, progress: StartProgress) -> None:
         """The stage and its time, live."""
         self._engine, self._point = progress, None
+        self._live.start()  # only now, and no matter how often: an installer before it draws its own progress
 
     def point(self, progress: PointProgress) -> None:
         """The point, live."""
         self._engine, self._point, self._point_since = None, progress, time.monotonic()
+        self._live.start()
 
     def point_done(self, progress: PointProgress) -> None:
         """Its result scrolls above the live lines."""

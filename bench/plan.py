@@ -46,6 +46,8 @@ def plan_run(recipe: Recipe, *, external: bool = False) -> RunPlan:
         StreamproofError: the checkpoint is not there, or not reachable.
     """
     checkpoint = resolve(recipe.checkpoint)
+    if external:  # there is no engine start to repeat
+        recipe = recipe.model_copy(update={"load": recipe.load.model_copy(update={"runs": 1})})
     if checkpoint.revision != recipe.checkpoint.revision:
         pinned_checkpoint = recipe.checkpoint.model_copy(update={"revision": checkpoint.revision})
         recipe = recipe.model_copy(update={"checkpoint": pinned_checkpoint})

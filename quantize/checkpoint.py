@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,12 +26,14 @@ class ResolvedCheckpoint:
         revision: commit of a hub repository, else None.
         sha256: over all files of a folder (`recipes.fingerprint.folder_sha256`); for a hub repository None, since its
             commit pins it.
+        vocab_size: of the model, from its configuration; None where the tokenizer is the model's own.
     """
 
     model: str
     tokenizer: Path
     revision: str | None
     sha256: str | None
+    vocab_size: int | None = None
 
 
 def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
@@ -49,8 +52,12 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
             if checkpoint.kind == "quantized"
             else f"It belongs to the repository: git checkout -- {checkpoint.name}",
         )
-    tokenizer = TOY if checkpoint.kind == "dummy" else folder
-    return ResolvedCheckpoint(model=str(folder), tokenizer=tokenizer, revision=None, sha256=folder_sha256(folder))
+    digest = folder_sha256(folder)
+    if checkpoint.kind == "dummy":
+        config = json.loads((folder / "config.json").read_text())
+        size = config.get("text_config", config)["vocab_size"]
+        return ResolvedCheckpoint(model=str(folder), tokenizer=TOY, revision=None, sha256=digest, vocab_size=size)
+    return ResolvedCheckpoint(model=str(folder), tokenizer=folder, revision=None, sha256=digest)
 
 
 def _from_hub(checkpoint: Checkpoint) -> ResolvedCheckpoint:

@@ -1,0 +1,187 @@
+"""One run: the points of the ladder, one after the other, on one engine that is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from bench.display import Display, PointProgress
+from bench.engine.base import RunningEngine
+from bench.engine.metrics import MetricsPage
+from bench.load.clock import RunClock
+from bench.load.http import Client
+from bench.load.plan import PointPlan
+from bench.load.point import run_point
+from bench.observe.observations import ClientSelf, Counters, PhaseStarted
+from bench.observe.sampler import sample
+from bench.plan import RunPlan
+from bench.recorder import Cause, Recorder, RunEnded
+from bench.records import Outcome, RequestRecord
+from bench.seeds import derive
+from bench.workload.tokens import CheckpointTokenizer
+from bench.workload.voice import VoiceWorkload
+
+LOOK_EVERY_S: Final = 0.2
+"""How often the engine is asked whether it lives and what its log said."""
+
+UNREACHABLE_AFTER: Final = 5
+"""Requests in a row without a connection: nobody listens there any more, and going on would only fill the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One engine start and everything that measures it.
+
+    Attributes:
+        plan: what is run.
+        run: index of the engine start.
+        engine: ready.
+        clock: of the whole job; its epoch is before the first engine start.
+        recorder: takes what is measured.
+        display: hears how it goes.
+        nonce: makes the prompts differ from those of earlier jobs; empty for an engine of our own, whose cache is new.
+        tokenizer: of the checkpoint.
+    """
+
+    plan: RunPlan
+    run: int
+    engine: RunningEngine
+    clock: RunClock
+    recorder: Recorder
+    display: Display
+    nonce: str
+    tokenizer: CheckpointTokenizer
+
+
+async def measure(run: Run) -> None:
+    """Climbs the ladder.
+
+    Raises:
+        RunEnded: it ended before its time; what was measured is recorded.
+        StreamproofError: the first replies show that none will ever count.
+    """
+    ended = _End()
+    async with ended.on_signals(), _watched(run, ended), _client(run) as client:
+        page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
+        for point in range(len(run.plan.recipe.load.ladder)):
+            await _measure_point(run, point, client, page, ended)
+            if ended.reason is not None:
+                raise ended.reason
+
+
+class _End:
+    """Why the run ends early, once it does: the first reason counts."""
+
+    def __init__(self) -> None:
+        self.reason: RunEnded | None = None
+        self.stop = asyncio.Event()
+
+    def now(self, cause: Cause, detail: str) -> None:
+        if self.reason is None:
+            self.reason = RunEnded(cause, detail)
+        self.stop.set()
+
+    @asynccontextmanager
+    async def on_signals(self) -> AsyncIterator[None]:
+        """While this is entered, Ctrl-C and SIGTERM end the run in good order."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.now, "user", f"stopped by {number.name}")
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def _client(run: Run) -> Client:
+    return Client(
+        run.engine.base_url,
+        clock=run.clock,
+        request_timeout_s=run.plan.recipe.load.request_timeout_s,
+        api_key=run.engine.api_key,
+    )
+
+
+@asynccontextmanager
+async def _watched(run: Run, ended: _End) -> AsyncIterator[None]:
+    """The engine's events are recorded as they come; its death ends the run."""
+
+    async def look() -> None:
+        while True:
+            alive = run.engine.alive()
+            died = ""
+            for event in run.engine.events():
+                run.recorder.observe(event)
+                died = event.line if event.event == "died" else died
+            if not alive:
+                ended.now("engine", f"the engine died: {died}")
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    watch = asyncio.create_task(look())
+    watch.add_done_callback(lambda task: ended.stop.set() if not task.cancelled() and task.exception() else None)
+    try:
+        yield
+    finally:
+        watch.cancel()
+        (outcome,) = await asyncio.gather(watch, return_exceptions=True)
+    if isinstance(outcome, RunEnded):
+        raise outcome
+
+
+async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage, ended: _End) -> None:
+    recipe = run.plan.recipe
+    load = recipe.load
+    seed = (run.plan.fingerprint, run.nonce, run.run, point)
+    progress = PointProgress(
+        number=run.run * len(load.ladder) + point + 1,
+        of=load.runs * len(load.ladder),
+        label=load.ladder[point].label,
+        planned_s=load.ramp_s + load.steady_s,
+    )
+    run.display.point(progress)
+    source = await asyncio.to_thread(
+        VoiceWorkload,
+        recipe.workload,
+        tokenizer=run.tokenizer,
+        model=run.engine.model,
+        seed=seed,
+        vocab_size=run.plan.checkpoint.vocab_size,
+    )
+    unreachable = 0
+
+    def on_record(record: RequestRecord) -> None:
+        nonlocal unreachable
+        run.recorder.record(record)
+        progress.add(record)
+        unreachable = unreachable + 1 if record.outcome is Outcome.CONNECT else 0
+        if unreachable == UNREACHABLE_AFTER:
+            ended.now("engine", f"the server no longer answers: {record.error}")
+
+    def on_phase(observation: PhaseStarted | ClientSelf) -> None:
+        run.recorder.observe(observation)
+        if isinstance(observation, PhaseStarted):
+            progress.enter(observation)
+
+    async def count(when: str) -> None:
+        values = await asyncio.to_thread(page.settled_counters)
+        run.recorder.observe(
+            Counters.model_validate(
+                {"t": run.clock.now(), "run": run.run, "point": point, "when": when, "values": values}
+            )
+        )
+
+    await count("before")
+    plan = PointPlan.from_recipe(load, point=point, run=run.run, seed=derive(*seed))
+    async with sample(run.engine, page, clock=run.clock.now, run=run.run, observe=run.recorder.observe):
+        await run_point(plan, source, client, run.clock, on_record, on_phase, ended.stop)
+    if ended.reason is None:
+        await count("after")
+        run.recorder.sync()
+    run.display.point_done(progress)

@@ -1,0 +1,207 @@
+"""`just repro`: from a recipe to a signed report.
+
+One direction: plan, hardware check, report folder, engine environment, then for each run an engine and its ladder of
+points, and at the end the report. Whatever ends it early, the folder keeps what was measured, and no process is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from rich.console import Console
+
+from bench.display import Display, JsonDisplay, display_for
+from bench.engine.base import Engine
+from bench.engine.environment import ensure_environment
+from bench.engine.external import ExternalEngine
+from bench.engine.preflight import check_hardware
+from bench.engine.process import Launch, ProcessEngine
+from bench.errors import StreamproofError
+from bench.load.clock import RunClock
+from bench.measure import Run, measure
+from bench.observe.environment import observe_environment
+from bench.observe.observations import Finished
+from bench.plan import plan_run
+from bench.recorder import Recorder, RunEnded
+from bench.report import folder_files as files
+from bench.report.folder import begin, finish
+from bench.report.folder_evidence import Provenance
+from bench.report.model import Producer, Report
+from bench.summary import summary
+from bench.workload.tokens import CheckpointTokenizer
+from recipes.command import engine_arguments
+from recipes.schema import Recipe
+
+API_KEY: Final = "STREAMPROOF_API_KEY"
+"""Environment variable with the bearer token of an external server; a command line would show it to everybody."""
+
+
+def reproduce(  # noqa: PLR0913  the options of a command
+    recipe: Recipe, *, reports: Path, base_url: str | None, model: str | None, quiet: bool, as_json: bool
+) -> int:
+    """Runs a recipe and leaves a signed report.
+
+    Args:
+        recipe: resolved.
+        reports: folder of all reports.
+        base_url: of a server that is already there; None starts the recipe's engine.
+        model: what to ask that server for; None takes the only one there is.
+        quiet: say nothing but errors.
+        as_json: tell what happens as JSON lines.
+
+    Returns:
+        The exit code, see `bench.errors.Exit`.
+
+    Raises:
+        StreamproofError: it cannot be done here; nothing was started then.
+    """
+    display = display_for(quiet=quiet, as_json=as_json)
+    try:
+        with _sigterm_is_ctrl_c():
+            job = _Job(recipe, reports=reports, base_url=base_url, model=model, display=display)
+            job.run()
+            report = finish(job.folder)
+    finally:
+        display.close()
+    _tell(report, job.folder, display, quiet=quiet)
+    return report.exit_code
+
+
+def finish_folder(folder: Path) -> int:
+    """Makes the report of whatever a cut-off run left.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        StreamproofError: the folder is not that of a run, or cannot be written.
+    """
+    report = finish(folder)
+    Console().print(summary(report, folder))
+    return report.exit_code
+
+
+class _Job:
+    """All runs of one recipe into one folder."""
+
+    def __init__(
+        self, recipe: Recipe, *, reports: Path, base_url: str | None, model: str | None, display: Display
+    ) -> None:
+        self._base_url = base_url
+        self._model = model
+        self._display = display
+        machine = observe_environment()
+        if base_url is None:
+            check_hardware(recipe.hardware, machine)
+        self._plan = plan_run(recipe, external=base_url is not None)
+        self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
+        if base_url is None:  # before there is a folder: a failed installation leaves no report
+            ensure_environment(recipe.engine.lock, say=display.note, terminal=display.is_live)
+        started_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        # A server of somebody else's may remember the prompts of an earlier job; an engine of ours is new.
+        self._nonce = started_at if base_url else ""
+        provenance = Provenance(
+            producer=_producer(machine.git_commit, dirty=machine.git_dirty),
+            started_at=started_at,
+            pinned=self._plan.pinned,
+        )
+        self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
+        self._clock = RunClock.start()
+
+    def run(self) -> None:
+        """Every run, one engine start each; ends early in good order.
+
+        Raises:
+            StreamproofError: the engine could not be started, or refuses the workload; a partial report is left.
+        """
+        self._display.note(f"{self._plan.recipe.title}")
+        self._display.note(f"fingerprint {self._plan.fingerprint[:12]}, report in {self.folder}")
+        with Recorder(self.folder) as recorder:
+            number = 0
+            try:
+                for number in range(self._plan.recipe.load.runs):
+                    self._one_run(number, recorder)
+                recorder.observe(Finished(t=self._clock.now(), run=number))
+            except RunEnded as ended:
+                recorder.interrupted(ended, t=self._clock.now(), run=number)
+            except KeyboardInterrupt:
+                recorder.interrupted(RunEnded("user", "stopped by Ctrl-C"), t=self._clock.now(), run=number)
+            except StreamproofError as error:
+                recorder.interrupted(RunEnded("engine", error.message), t=self._clock.now(), run=number)
+                finish_after_failure(recorder, self.folder)
+                raise
+
+    def _one_run(self, number: int, recorder: Recorder) -> None:
+        with self._engine(number) as running:
+            recorder.observe(running.started)
+            run = Run(
+                plan=self._plan,
+                run=number,
+                engine=running,
+                clock=self._clock,
+                recorder=recorder,
+                display=self._display,
+                nonce=self._nonce,
+                tokenizer=self._tokenizer,
+            )
+            asyncio.run(measure(run))
+
+    def _engine(self, number: int) -> Engine:
+        if self._base_url is not None:
+            key = os.environ.get(API_KEY)
+            return ExternalEngine(self._base_url, model=self._model, api_key=key, run=number, clock=self._clock.now)
+        recipe, checkpoint = self._plan.recipe, self._plan.checkpoint
+        launch = Launch(
+            environment=ensure_environment(recipe.engine.lock, say=self._display.note),
+            arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host="127.0.0.1", port=port),
+            model=recipe.target,
+            env=recipe.engine.env,
+            log=self.folder / files.engine_log(number),
+            ready_timeout_s=recipe.engine.ready_timeout_s,
+        )
+        return ProcessEngine(launch, run=number, clock=self._clock.now, on_progress=self._display.engine)
+
+
+def finish_after_failure(recorder: Recorder, folder: Path) -> None:
+    """A partial report of a run that failed; the failure itself is what the user must read."""
+    recorder.close()
+    finish(folder)
+
+
+@contextmanager
+def _sigterm_is_ctrl_c() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does, also while no event loop runs."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _producer(commit: str | None, *, dirty: bool | None) -> Producer:
+    return Producer(name="streamproof", version=version("streamproof"), commit=commit, dirty=dirty)
+
+
+def _tell(report: Report, folder: Path, display: Display, *, quiet: bool) -> None:
+    """The outcome, in the form that was asked for."""
+    if isinstance(display, JsonDisplay):
+        verdicts = {claim.id: claim.verdict for claim in report.claims}
+        outcome = {"event": "report", "folder": str(folder), "valid": report.valid, "exit_code": report.exit_code}
+        sys.stdout.write(json.dumps({**outcome, "partial": report.partial, "verdicts": verdicts}) + "\n")
+    elif not quiet:
+        Console().print(summary(report, folder))
