@@ -28,8 +28,11 @@ Predict: TypeAlias = Callable[[Sequence[ServedPrompt], CacheRules], Sequence[Hit
 """Predicts the hits of all requests of one engine, in the order given."""
 
 MOST_PREDICTED: Final = 100_000
-"""Requests of one run. The prediction takes about a minute and half a gigabyte for as many; a run of more is one of
-the client against a test server, whose cache nobody asks about."""
+"""Requests of one run: some ten seconds' work. A run of more is one of the client against a test server, whose cache
+nobody asks about."""
+
+OTHER_RULES: Final = frozenset({"prefix_match_unit", "mamba_cache_mode", "kv_transfer_config"})
+"""Flags under which hits follow rules that nobody has modelled here."""
 
 DEFAULT_CHUNK_TOKENS: Final = 8192
 """vLLM's own max_num_batched_tokens for a server on a card of 70 GiB and more, where the recipe sets none
@@ -105,10 +108,10 @@ def _prompt_tokens(measurement: Measurement, run: int, point: int) -> int:
 
 
 def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
-    """The rules of the engine that served this recipe; None where it does not say its block size."""
-    if started.block_size is None:
-        return None
+    """The rules of the engine that served this recipe; None where they are not known."""
     flags = recipe.engine.flags
+    if started.block_size is None or not flags.keys().isdisjoint(OTHER_RULES):
+        return None
     chunk = flags.get("max_num_batched_tokens", DEFAULT_CHUNK_TOKENS)
     speculative = flags.get("speculative_config")
     drafts = speculative.get("num_speculative_tokens", 0) if isinstance(speculative, dict) else 0

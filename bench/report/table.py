@@ -69,6 +69,17 @@ SCHEMA: Final = pa.schema(
 REPORTED: Final = tuple(name for name in SCHEMA.names if name not in {"headers_s", "chunk_s", "error", "cached_tokens"})
 """What the report is computed from. Chunk times are most of a file, and only pictures need them."""
 
+LEAST: Final = {"stream": -1}
+"""The smallest value of a column of whole numbers where it is not 0: a priming request belongs to no stream."""
+
+_FITTING: Final = (
+    (pa.types.is_integer, (int,)),
+    (pa.types.is_floating, (int, float)),
+    (pa.types.is_boolean, (bool,)),
+    (pa.types.is_string, (str, Outcome)),
+)
+"""The Python types of each kind of column, exactly: a bool is an int to Python and no number here."""
+
 LINES_AT_ONCE: Final = 20_000
 """Lines converted at once: some 50 MB of Python objects at a time, whatever the length of the run."""
 
@@ -169,8 +180,10 @@ def check_values(table: pa.Table) -> None:
         for leaf in _leaves(column):
             if pa.types.is_floating(leaf.type) and not _all(pc.is_finite(leaf)):
                 raise _damaged(f"column {name} has values that are not finite")
-            if pa.types.is_integer(leaf.type) and not _all(pc.greater_equal(leaf, pa.scalar(0, leaf.type))):
-                raise _damaged(f"column {name} has negative values")
+            if pa.types.is_integer(leaf.type):
+                least = pa.scalar(LEAST.get(name, 0), leaf.type)
+                if not _all(pc.greater_equal(leaf, least)):
+                    raise _damaged(f"column {name} has values below {least}")
     if "outcome" in table.column_names:
         known = pa.array([outcome.value for outcome in Outcome])
         if not _all(pc.is_in(table.column("outcome"), value_set=known)):
@@ -227,12 +240,11 @@ def _column(values: Sequence[Any], kind: Any) -> Any:  # noqa: ANN401  an Arrow 
         return pa.StructArray.from_arrays(
             [_column(list(part), field.type) for part, field in zip(parts, kind, strict=True)], fields=list(kind)
         )
-    array = pa.array(values)
-    whole_number_for_a_float = pa.types.is_integer(array.type) and pa.types.is_floating(kind)
-    narrower = pa.types.is_integer(array.type) and pa.types.is_integer(kind)
-    if array.type not in (kind, pa.null()) and not whole_number_for_a_float and not narrower:
-        raise TypeError(f"{array.type} instead of {kind}")
-    return array.cast(kind)
+    fitting = next(types for is_kind, types in _FITTING if is_kind(kind))
+    others = {type(value) for value in values if value is not None} - set(fitting)
+    if others:
+        raise TypeError(f"{' and '.join(sorted(other.__name__ for other in others))} instead of {kind}")
+    return pa.array(values, kind)
 
 
 def _damaged(what: str) -> StreamproofError:

@@ -186,7 +186,12 @@ def healthy_records(
     """One priming request, then a window of requests that take `latencies`, each in a conversation of its own."""
     seat = (run * 100 + point) * 1_000_000
     prime = make_record(
-        run=run, point=point, primed=True, intended_s=at + 0.1, segments=((seat, SHARED), (seat + 1, PROMPT - SHARED))
+        run=run,
+        point=point,
+        primed=True,
+        stream=-1,
+        intended_s=at + 0.1,
+        segments=((seat, SHARED), (seat + 1, PROMPT - SHARED)),
     )
     step = (DRAIN - STEADY) / max(1, len(latencies))
     return [prime] + [
