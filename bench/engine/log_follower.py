@@ -38,18 +38,20 @@ class LogFollower:
         self._on_line = on_line
         self._splitter = LineSplitter()
         self._stop = threading.Event()
+        self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._follow, name="engine-log", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Read what is left, hand over the last line even if it has no end, and close. Safe to call twice."""
-        if self._file.closed:
-            return
-        self._stop.set()
-        self._thread.join()
-        self._read()
-        self._hand_over(self._splitter.flush())
-        self._file.close()
+        with self._closing:
+            if self._file.closed:
+                return
+            self._stop.set()
+            self._thread.join()
+            self._read()
+            self._hand_over(self._splitter.flush())
+            self._file.close()
 
     def _follow(self) -> None:
         while not self._stop.wait(READ_EVERY_S):

@@ -33,6 +33,7 @@ _COUNTERS: Final[Mapping[str, str]] = {
     "requests_finished": "vllm:request_success_total",
     "prompt_tokens": "vllm:prompt_tokens_total",
     "generation_tokens": "vllm:generation_tokens_total",
+    "prompt_tokens_cached": "vllm:prompt_tokens_cached_total",
     "prefix_queries": "vllm:prefix_cache_queries_total",
     "prefix_hits": "vllm:prefix_cache_hits_total",
     "preemptions": "vllm:num_preemptions_total",
