@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch  # type: ignore[import-not-found, unused-ignore]  # only in the training environment
 from safetensors.torch import save_file  # type: ignore[import-not-found, unused-ignore]  # as above
 
+from quantize.toy.layout import TOKENIZER, WEIGHTS
 from quantize.toy.shape import Shape, model_config, tensor_shapes
 from quantize.toy.tokenizer import (
     CHAT_TEMPLATE,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from quantize.toy.model import Toy
-
-WEIGHTS = "model.safetensors"
 
 
 def export(toy: Toy, shape: Shape, tokenizer: Tokenizer, folder: Path) -> None:
@@ -49,7 +48,8 @@ def export(toy: Toy, shape: Shape, tokenizer: Tokenizer, folder: Path) -> None:
         raise ValueError(f"tensors that are not as the shape promises: {', '.join(differing)}")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / WEIGHTS).chmod(0o644)  # save_file leaves it to its owner alone
+    tokenizer.save(str(folder / TOKENIZER))
     shutil.copyfile(CHAT_TEMPLATE, folder / "chat_template.jinja")
     config = model_config(
         shape,
