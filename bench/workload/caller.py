@@ -33,7 +33,7 @@ _CARS: Final = {
     "Citroen": ("Berlingo", "Picasso", "Cactus"),
     "Suzuki": ("Swift", "Vitara", "Ignis"),
 }
-_COLOURS: Final = ("silver", "dark blue", "red", "white", "black", "grey", "green", "light blue", "orange", "brown")
+_COLOURS: Final = ("silver", "dark blue", "red", "white", "black", "grey", "green", "light blue", "yellow", "brown")
 _MONTHS: Final = (
     "January",
     "February",

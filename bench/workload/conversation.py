@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from bench.workload.company import Company
     from bench.workload.fit import Measure
 
-_REMEMBERED: Final = 1 << 16
+_REMEMBERED: Final = 1 << 14
+"""Lengths of so many pieces are kept: sentences come again and again."""
 _CODES: Final = 10**8
 _STRIDE: Final = 38_742_049
 """Coprime with `_CODES`: numbers that follow each other get codes that differ in their first digits."""
@@ -53,14 +54,14 @@ class Writer:
         self._fake = fake
         self._seed = seed
         common = table("common")
-        self._measure = measure = lru_cache(maxsize=_REMEMBERED)(measure)  # most sentences come again and again
+        self._measure = measure = lru_cache(maxsize=_REMEMBERED)(measure)
         self._fit = {
             kind: Fitter(measure, fillers, common["front"].get(kind, ()), keeps_last=kind == "reply")
             for kind, fillers in common["inside"].items()
         }
 
     def system(self, agent: str, length: int) -> str:
-        """The system prompt of `agent`; its first line is a code that no other prompt of any seed has."""
+        """The system prompt of `agent`; its first line is a code that other agents and seeds do not share."""
         code = self._code(-1 - AGENTS.index(agent))
         rng = generator(*self._seed, "system", agent)
         lines = system_lines(self._company, agent, rng, *self._seed)

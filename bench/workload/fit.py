@@ -27,7 +27,7 @@ _RESERVE: Final = 24
 _ROOM: Final = 18
 """From so many tokens on, a whole sentence may fit."""
 _WORDS: Final = ("Yes", "Okay", "No", "So", "Oh", "I", "a")
-"""For texts of one token."""
+"""For texts of a token or two."""
 
 
 class Fitter:
@@ -153,12 +153,10 @@ class Fitter:
 
     def _first(self, target: int, rng: random.Random) -> str:
         """What a text begins with that has room for none of its sentences."""
-        fillers = [filler for filler, _ in self._fillers if self._completes(target - self._measure(filler))]
-        if fillers:
-            return rng.choice(fillers)
-        for word in _WORDS:
-            if self._measure(word) == target:
-                return word
+        for beginnings in ([filler for filler, _ in self._fillers], _WORDS):
+            fits = [text for text in beginnings if self._completes(target - self._measure(text))]
+            if fits:
+                return rng.choice(fits)
         raise StreamproofError(
             f"no text of exactly {target} tokens can be made with this tokenizer",
             remedy="Ask for at least a dozen tokens in workload.caller_tokens and workload.output_tokens.",

@@ -61,7 +61,7 @@ def desks_of_call(turns: int, agents: Sequence[str], desk: str) -> list[str]:
         desk: the agent who does the work; one of `agents`.
     """
     before = [agent for agent in ("router", "verification") if agent in agents and agent != desk]
-    if turns >= _LONG_CALL and "verification" in before:
+    if "verification" in before and (turns >= _LONG_CALL or before[0] == "verification"):
         before.append("verification")
     after = ["closing"] if "closing" in agents and desk != "closing" and turns > len(before) + 1 else []
     before = before[: turns - 1] if turns > 1 else before[:1] or [desk]
@@ -136,8 +136,8 @@ def scripted(company: Company, caller: Caller, agents: Sequence[str], turns: int
     exchanges = []
     for place, agent in enumerate(desks):
         facts["agent_name"] = company.voices[AGENTS.index(agent)]
-        if place == 0 and agent in ("router", desk):
-            exchanges.append(_opening(agent, desks[1] if turns > 1 else None, scenario, facts, rng))
+        if place == 0:
+            exchanges.append(_opening(agent, _reply_of_opening(desks, desk), scenario, facts, rng))
         elif agent == desk:
             exchanges.append(next(work))
         else:
@@ -163,15 +163,22 @@ def more(facts: Mapping[str, str], rng: random.Random, speaker: str) -> Iterator
             yield from said(aside[speaker], facts, rng)
 
 
-def _opening(
-    agent: str, next_agent: str | None, scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random
-) -> Exchange:
-    """The first exchange of a call: the front desk hands over to `next_agent`, any other desk starts to work."""
+def _reply_of_opening(desks: Sequence[str], desk: str) -> list[str]:
+    """What the agent says who picks up: the front desk hands over, other desks start with their own work."""
     common = table("common")["opening"]
-    reply = [common["greeting"], *common["handing_over" if agent == "router" else "working"]]
-    if agent == "router" and next_agent == "verification":
-        reply.insert(-1, common["identification_next"])
-    return Exchange(agent, said([common["hello"], *scenario["opening"]], facts, rng), said(reply, facts, rng))
+    if desks[0] == desk:
+        return [common["greeting"], *common["working"]]
+    if desks[0] == "verification":
+        return [common["greeting"], common["identification_next"]]
+    identification = [common["identification_next"]] if "verification" in desks[1:2] else []
+    return [common["greeting"], *common["handing_over"][:-1], *identification, common["handing_over"][-1]]
+
+
+def _opening(
+    agent: str, reply: Sequence[str], scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random
+) -> Exchange:
+    caller = [table("common")["opening"]["hello"], *scenario["opening"]]
+    return Exchange(agent, said(caller, facts, rng), said(reply, facts, rng))
 
 
 def _work(desk: str, scenario: Mapping[str, Any], facts: Mapping[str, str], rng: random.Random) -> Iterator[Exchange]:
