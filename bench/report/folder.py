@@ -15,7 +15,7 @@ from bench.observe.observations import Finished, Interrupted
 from bench.report import folder_files as files
 from bench.report import keys, sign
 from bench.report.build import build_report
-from bench.report.folder_evidence import environment_json, evidence_of, parse_observations, recipe_toml
+from bench.report.folder_evidence import environment_json, evidence_of, parse_observations, read_records, recipe_toml
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
 from bench.report.table import convert
@@ -82,7 +82,7 @@ def finish(folder: Path, *, signer: Signer | None = None, now: datetime | None =
         _read(folder / files.RECIPE),
         _read(folder / files.ENVIRONMENT),
         _read(folder / files.OBSERVATIONS),
-        folder / files.RECORDS,
+        read_records(folder / files.RECORDS),
     )
     report = build_report(evidence)
     for name, content in rendered(report, evidence).items():

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    import pyarrow as pa
+
     from bench.observe.observations import Observation
 
 PROVENANCE: Final = "provenance"
@@ -78,14 +80,14 @@ def environment_json(provenance: Provenance, environment: Mapping[str, Any]) -> 
     return files.canonical_json(dict(environment) | {PROVENANCE: provenance.model_dump(mode="json")})
 
 
-def evidence_of(recipe: bytes, environment: bytes, observations: bytes, records: Path | BinaryIO) -> Evidence:
+def evidence_of(recipe: bytes, environment: bytes, observations: bytes, records: pa.Table) -> Evidence:
     """Reads evidence that may come from anybody; the caller has limited its size.
 
     Args:
         recipe: `recipe.resolved.toml`.
         environment: `environment.json`.
         observations: `observations.jsonl`; every line must end.
-        records: `requests.parquet`, or an open file with it.
+        records: from `read_records`.
 
     Raises:
         EvidenceError: names the file and what is wrong in it.
@@ -93,19 +95,27 @@ def evidence_of(recipe: bytes, environment: bytes, observations: bytes, records:
     resolved = parse_recipe(recipe)
     machine, provenance = parse_environment(environment)
     seen = parse_observations(observations)
-    try:
-        table = read_parquet(records)
-    except StreamproofError as error:
-        raise EvidenceError(files.RECORDS, error.message) from error
     return Evidence(
         recipe=resolved,
         fingerprint=fingerprint(resolved, provenance.pinned),
-        records=table,
+        records=records,
         observations=seen,
         environment=machine,
         producer=provenance.producer,
         started_at=provenance.started_at,
     )
+
+
+def read_records(source: Path | BinaryIO) -> pa.Table:
+    """Reads what the report needs of `requests.parquet`.
+
+    Raises:
+        EvidenceError: not Parquet, or not request records.
+    """
+    try:
+        return read_parquet(source)
+    except StreamproofError as error:
+        raise EvidenceError(files.RECORDS, error.message) from error
 
 
 def parse_recipe(raw: bytes) -> Recipe:

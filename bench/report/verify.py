@@ -7,7 +7,6 @@ verification: whatever came after it would rest on nothing.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,7 @@ from bench.report.verify_bundle import check_attestation
 from bench.report.verify_compare import differences
 from bench.report.verify_files import Finding, HostileFolder, RefusedError, shown
 from bench.report.verify_json import HostileJsonError, strict_loads
-from bench.report.verify_parquet import check_claims
+from bench.report.verify_parquet import read_hostile_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,12 +156,9 @@ def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Atte
 
 
 def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
-    records = contents[files.RECORDS]
-    check_claims(records)
+    records = read_hostile_records(contents[files.RECORDS])
     try:
-        return evidence_of(
-            contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], io.BytesIO(records)
-        )
+        return evidence_of(contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], records)
     except EvidenceError as error:
         raise RefusedError(Finding(error.file, error.reason)) from error
 

@@ -24,7 +24,7 @@ MEBIBYTE: Final = 1 << 20
 LIMITS: Final = {
     files.REPORT: 16 * MEBIBYTE,
     files.RECORDS: 512 * MEBIBYTE,
-    files.OBSERVATIONS: 128 * MEBIBYTE,
+    files.OBSERVATIONS: 64 * MEBIBYTE,
     files.RECIPE: 1 * MEBIBYTE,
     files.ENVIRONMENT: 4 * MEBIBYTE,
     files.MARKDOWN: 1 * MEBIBYTE,

@@ -1,0 +1,28 @@
+"""The JSON Schema of `report.json`, published as `bench/report/report.schema.json`.
+
+After a change of the model: `python -m bench.report.schema` writes it again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from bench.report.folder_files import canonical_json
+from bench.report.model import SCHEMA_VERSION, Report
+
+PUBLISHED: Final = Path(__file__).with_name("report.schema.json")
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def report_schema() -> dict[str, Any]:
+    """The schema that the model has now."""
+    # "serialization": a written report always has every key, defaults included.
+    schema = Report.model_json_schema(mode="serialization")
+    return {"$schema": DIALECT, "title": f"streamproof report {SCHEMA_VERSION}"} | {
+        key: value for key, value in schema.items() if key != "title"
+    }
+
+
+if __name__ == "__main__":
+    PUBLISHED.write_bytes(canonical_json(report_schema()))
