@@ -163,7 +163,7 @@ class Prompts:
         if len(between) != len(_PROBES) + 1 or not self._tokenizer.added:
             raise _unsupported(rendered)
         pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._tokenizer.added))})\\s*")
-        opening, closing = {"system": between[0]}, {}
+        opening, closing = {"system": between[0]}, dict[str, str]()
         following = (*_PROBED_ROLES[1:], "generation")
         for role, next_role, text in zip(_PROBED_ROLES, following, between[1:], strict=True):
             match = pattern.match(text)

@@ -78,7 +78,7 @@ class ChatTemplate:
 class _GenerationTag(Extension):
     """`{% generation %}` ... `{% endgeneration %}`: marks what is trained on; the text passes through."""
 
-    tags = frozenset({"generation"})
+    tags = {"generation"}  # noqa: RUF012  the base class declares an instance attribute
 
     def parse(self, parser: Parser) -> Node | list[Node]:
         next(parser.stream)

@@ -11,8 +11,8 @@ from bench.workload.template import ChatTemplate
 MESSAGES = [{"role": "user", "content": "Hello <there> & caf\u00e9"}]
 
 
-def rendered(source: str, **options: object) -> str:
-    return ChatTemplate(source, {"eos_token": "<|im_end|>"}).render(MESSAGES, **options)
+def rendered(source: str, **options: bool | str) -> str:
+    return ChatTemplate(source, {"eos_token": "<|im_end|>"}).render(MESSAGES, **options)  # type: ignore[arg-type]
 
 
 def test_blocks_leave_no_white_space_behind() -> None:
