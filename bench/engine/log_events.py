@@ -34,8 +34,12 @@ _TELLING: Final[tuple[tuple[re.Pattern[str], Event], ...]] = (
     (re.compile(r"\bis preempted by PreemptionMode\b"), "preemption"),
 )
 
-_EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
-"""The last line of a traceback: "torch.OutOfMemoryError: CUDA out of memory"."""
+_CAUSE: Final = re.compile(
+    r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)|^Worker proc \S+ died unexpectedly"
+)
+"""The last line of a traceback, "torch.OutOfMemoryError: CUDA out of memory"; or that a process was killed."""
+
+_COUNTED: Final = re.compile(r"ValidationError: \d+ validation errors? for \w+$")
 
 _COMMAND_LINE_ERROR: Final = re.compile(r"^\S+: error: ")
 """How argparse refuses: "api_server.py: error: unrecognized arguments: --nope"."""
@@ -90,8 +94,11 @@ def root_cause(lines: Iterable[LogLine]) -> str | None:
     The first exception that is not merely a report of another one, at level ERROR or outside the logging; warnings with
     a traceback are survived. Else what the command line's parser said.
     """
-    for line in lines:
-        if line.level in ("", "ERROR", "CRITICAL") and _EXCEPTION.match(line.message):
+    rest = iter(lines)
+    for line in rest:
+        if line.level in ("", "ERROR", "CRITICAL") and _CAUSE.match(line.message):
+            if _COUNTED.search(line.message):  # pydantic counts the errors here and says the first one below
+                return next(rest, line).message.strip()
             if not any(phrase in line.message for phrase in _NOT_THE_CAUSE):
                 return line.message
         elif _COMMAND_LINE_ERROR.match(line.text):

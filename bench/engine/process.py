@@ -249,7 +249,7 @@ class RunningProcess:
                 return
             self._follower.stop()  # so that its last words are read
             cause = root_cause(self._lines)
-            self._death = _describe(status) + (f": {cause}" if cause else "")
+            self._death = describe_exit(status) + (f": {cause}" if cause else "")
             self._events.append(
                 EngineEvent(t=self._clock(), run=self._run, event="died", line=self._death[:500], line_number=None)
             )
@@ -266,7 +266,7 @@ def _free_port() -> int:
         return port
 
 
-def _describe(status: int) -> str:
+def describe_exit(status: int) -> str:
     """An exit status in words: 128 + N is signal N, as a shell says; below zero it is the guard's own end."""
     number = status - 128 if status > 128 else -status
     if status in range(129):
