@@ -1,0 +1,238 @@
+"""Makes a bundle: collects the files, packs them, writes the manifest, signs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from bench.bundle import left_out, requirements, wheels
+from bench.bundle.archive import pack
+from bench.bundle.attest import attestation
+from bench.bundle.checkpoint import checkpoint_files
+from bench.bundle.entries import Commit, Entry, committed_files, folder_files, head, site_files
+from bench.bundle.host import layout, manifest
+from bench.bundle.hosts import provided
+from bench.bundle.installer import installer
+from bench.engine.pins import REPOSITORY, load_pins
+from bench.errors import StreamproofError, UsageError
+from bench.report.folder_files import canonical_json, sha256
+from bench.report.keys import own_signer, public_pem
+from recipes.fingerprint import file_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench.bundle.left_out import Saving
+    from bench.report.keys import Signer
+    from recipes.schema import Recipe
+
+Say: TypeAlias = Callable[[str], None]
+"""Takes one line of progress at a time."""
+
+_NAME: Final = "streamproof"
+"""Of the distribution that the client is, for whoever asks for its version."""
+
+_SCRIPT: Final = Path(__file__).with_name("install.sh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a bundle is made.
+
+    Attributes:
+        out: the folder to make.
+        part_size: bytes of every part but the last.
+        host: Python of the host.
+        host_packages: what the host has, see `bench.bundle.hosts`.
+        keep: names of left-out rules that shall not apply.
+        with_checkpoint: whether the weights are carried too.
+        caches: folder of compile caches to carry; None for none.
+    """
+
+    out: Path
+    part_size: int
+    host: wheels.Host
+    host_packages: Mapping[str, str]
+    keep: Sequence[str] = ()
+    with_checkpoint: bool = False
+    caches: Path | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A bundle that is made.
+
+    Attributes:
+        folder: where it is.
+        manifest: what it holds.
+        signer: id of the key that signed it.
+        uncommitted: files of the client that are changed or new, and not in it.
+        savings: what each rule left out.
+    """
+
+    folder: Path
+    manifest: manifest.Manifest
+    signer: str
+    uncommitted: tuple[str, ...]
+    savings: tuple[Saving, ...]
+
+
+def make_bundle(
+    recipe: Recipe, options: Options, *, say: Say, signer: Signer | None = None, repository: Path = REPOSITORY
+) -> Made:
+    """Makes a bundle of a recipe.
+
+    Args:
+        recipe: resolved.
+        options: how.
+        say: hears every step.
+        signer: who signs; this user's own key by default.
+        repository: the checkout.
+
+    Raises:
+        UsageError: the folder is there already, or an option names something that there is not.
+        StreamproofError: it cannot be made. Nothing is left behind.
+    """
+    if options.out.exists():
+        raise UsageError(f"{options.out} is there already.", remedy="Remove it, or name another folder with --out.")
+    signer = own_signer() if signer is None else signer
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{options.out.name}.", dir=options.out.parent) as scratch:
+        folder = Path(scratch) / "bundle"
+        folder.mkdir()
+        made = _Maker(recipe, options, say, repository, Path(scratch)).make(folder, signer)
+        folder.rename(options.out)
+    return made
+
+
+class _Maker:
+    def __init__(self, recipe: Recipe, options: Options, say: Say, repository: Path, scratch: Path) -> None:
+        self._recipe = recipe
+        self._options = options
+        self._say = say
+        self._repository = repository
+        self._scratch = scratch
+        self._savings: list[Saving] = []
+        self._glibc = 0
+
+    def make(self, folder: Path, signer: Signer) -> Made:
+        commit = head(self._repository)
+        pin = load_pins().engine(self._recipe.engine.lock)
+        if self._options.host.python not in pin.python:
+            raise UsageError(
+                f"the engine {self._recipe.engine.lock} is locked for Python {', '.join(pin.python)}, "
+                f"not {self._options.host.python}.",
+                remedy="Name one of them with --python.",
+            )
+        lock = self._repository / pin.lock
+        host_has = provided(requirements.blocks(lock.read_text(encoding="utf-8")), self._options.host_packages)
+        version = self._version()
+        software = [
+            *committed_files(self._repository, commit.id, f"{layout.CLIENT}/"),
+            *self._client_packages(version),
+            *self._engine(lock, host_has),
+            *self._caches(),
+        ]
+        weights = self._weights({entry.path for entry in software})
+        archives = [self._pack("software", software, folder, commit, compress=True)]
+        if weights:
+            archives.append(self._pack("checkpoint", weights, folder, commit, compress=False))
+        written = manifest.Manifest(
+            target=self._recipe.target,
+            title=self._recipe.title,
+            version=version,
+            commit=commit.id,
+            machine=wheels.MACHINE,
+            python=self._options.host.python,
+            glibc=f"2.{self._glibc}",
+            engine=self._recipe.engine.lock,
+            engine_lock_sha256=file_sha256(lock),
+            host_provides=host_has,
+            left_out=tuple(manifest.LeftOut(s.rule.name, s.rule.why, s.size) for s in self._savings),
+            archives=tuple(archives),
+            next_arguments=("repro", self._recipe.target),
+        )
+        self._write(folder, written, signer)
+        return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._savings))
+
+    def _version(self) -> str:
+        project = tomllib.loads((self._repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return str(project["version"])
+
+    def _client_packages(self, version: str) -> list[Entry]:
+        self._say("Fetching the client's packages")
+        site = self._scratch / "client-site"
+        wheels.fetch(wheels.client_requirements(), site, self._options.host)
+        rules = left_out.rules_for(left_out.CLIENT, gpu=self._recipe.hardware.gpu, keep=self._options.keep)
+        inside = f"{layout.CLIENT_ENVIRONMENT}/lib/python{self._options.host.python}/site-packages/"
+        # One line, relative to this folder: where the client itself is (see the module site of Python).
+        climb = Entry(f"{inside}streamproof.pth", f"../../../../{layout.CLIENT}\n".encode())
+        about = f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {version}\n".encode()
+        described = Entry(f"{inside}{_NAME}-{version}.dist-info/METADATA", about)
+        return [climb, described, *self._site(site, inside, rules)]
+
+    def _engine(self, lock: Path, host_has: Mapping[str, str]) -> list[Entry]:
+        rules = left_out.rules_for(lock.stem, gpu=self._recipe.hardware.gpu, keep=self._options.keep)
+        text = lock.read_text(encoding="utf-8")
+        locked = requirements.blocks(text)
+        for rule in rules:
+            for package in rule.packages:
+                if package not in locked:
+                    raise StreamproofError(
+                        f"the rule {rule.name} leaves out {package}, which {lock.name} does not have.",
+                        remedy=f"Correct {left_out.RULES_FILE.name}.",
+                    )
+        dropped = {package for rule in rules for package in rule.packages}
+        self._savings += [left_out.Saving(rule, (rule.megabytes or 0) * 10**6) for rule in rules if rule.packages]
+        self._say("Fetching the engine's packages")
+        site = self._scratch / "engine-site"
+        wheels.fetch(requirements.without(text, dropped | host_has.keys()), site, self._options.host)
+        return self._site(site, f"{layout.ENGINE_SITE}/", rules)
+
+    def _site(self, site: Path, prefix: str, rules: Sequence[left_out.Rule]) -> list[Entry]:
+        entries, savings = site_files(site, prefix, rules, self._options.host.tag)
+        self._savings += savings
+        self._glibc = max(self._glibc, wheels.glibc_needed(site))
+        return entries
+
+    def _caches(self) -> list[Entry]:
+        if self._options.caches is None:
+            return []
+        if not self._options.caches.is_dir():
+            raise UsageError(f"{self._options.caches} is no folder.", remedy="Name the folder of the compile caches.")
+        return folder_files(self._options.caches, f"{layout.CACHES}/")
+
+    def _weights(self, carried: set[str]) -> list[Entry]:
+        if not self._options.with_checkpoint:
+            return []
+        files = checkpoint_files(self._recipe.checkpoint, f"{layout.CLIENT}/")
+        return [entry for entry in files if entry.path not in carried]
+
+    def _pack(
+        self, name: str, entries: list[Entry], folder: Path, commit: Commit, *, compress: bool
+    ) -> manifest.Archive:
+        self._say(f"Packing the {name}: {len(entries):,} files")
+        return pack(
+            name,
+            entries,
+            folder,
+            file_name=f"{self._recipe.target}.{name}.tar{'.xz' if compress else ''}",
+            compress=compress,
+            part_size=self._options.part_size,
+            time=commit.time,
+        )
+
+    def _write(self, folder: Path, written: manifest.Manifest, signer: Signer) -> None:
+        shutil.copyfile(_SCRIPT, folder / manifest.SCRIPT)
+        (folder / manifest.INSTALLER).write_bytes(installer())
+        (folder / manifest.MANIFEST).write_bytes(canonical_json(written.as_json()))
+        digests = {part.name: part.sha256 for archive in written.archives for part in archive.parts}
+        for name in (manifest.SCRIPT, manifest.INSTALLER, manifest.MANIFEST):
+            digests[name] = sha256((folder / name).read_bytes())
+        (folder / manifest.ATTESTATION).write_bytes(attestation(digests, written, signer))
+        (folder / manifest.SIGNER).write_bytes(public_pem(signer.public))
