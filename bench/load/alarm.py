@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 CLOCK_MONOTONIC: Final = 1
 TFD_NONBLOCK: Final = os.O_NONBLOCK
@@ -74,7 +74,7 @@ class Alarm:
             raise OSError(error, f"timerfd_create: {os.strerror(error)}")
         self._loop.add_reader(self._fd, self._fire)
 
-    def __enter__(self) -> Alarm:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +99,12 @@ class Alarm:
     async def sleep_until(self, when: float) -> None:
         """Return at `when` (seconds of `time.monotonic`), at once if that is past."""
         woken: asyncio.Future[None] = self._loop.create_future()
-        entry = self.call_at(when, lambda: woken.done() or woken.set_result(None))
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        entry = self.call_at(when, wake)
         try:
             await woken
         finally:

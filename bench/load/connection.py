@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
 
@@ -27,7 +27,7 @@ class Call:
         retried: it was sent a second time, because the server had closed a kept connection.
     """
 
-    __slots__ = ("_on_end", "connection", "ended", "reader", "request", "retried", "timer", "connecting")
+    __slots__ = ("_on_end", "connecting", "connection", "ended", "reader", "request", "retried", "timer")
 
     def __init__(self, request: bytes, reader: ReplyReader, on_end: Callable[[Exchange], None]) -> None:
         self.request = request
@@ -88,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "_call",
         "_clock",
         "_content_type",
+        "_failure",
         "_has_length",
         "_kernel_s",
         "_parser",
@@ -110,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._served = 0
         self._any_byte = False
         self._kernel_s: float | None = None
+        self._failure: OSError | None = None
         self._at = 0.0
         self._content_type = ""
         self._retry_after = ""
@@ -119,7 +121,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def start(self, call: Call) -> None:
         """Send a request; the connection must be idle."""
-        assert self._transport is not None
+        transport = self._transport
+        if transport is None:
+            raise RuntimeError("a connection that has ended was given a request")
         self._call = call
         call.connection = self
         self._any_byte = False
@@ -127,30 +131,37 @@ class Connection(asyncio.BufferedProtocol):
         self._has_length = False
         if call.reader.sent_s is None:
             call.reader.sent_s = self._clock.now()
-        self._transport.write(call.request)
+        transport.write(call.request)
 
     def close(self) -> None:
         """Drop the connection at once; whatever call it carries gets no more bytes."""
         self._call = None
+        self._pool.gone(self)
         if self._transport is not None:
             self._transport.abort()
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        """It is open."""
+        self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """Bytes are there and are read next: the moment to ask the kernel since when."""
         del sizehint
         if self._sock is not None:
-            self._kernel_s = kernel_stamp(self._sock)
+            try:
+                self._kernel_s = kernel_stamp(self._sock)
+            except OSError as error:
+                self._failure = error
         return self._wire.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        """They were read."""
         self._wire.received(self, nbytes, self._kernel_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, by whomever."""
         self._wire.flush()  # what was read before the end counts
         self._transport = None
         self._pool.gone(self)
@@ -159,6 +170,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         call.connection = None
         at = self._clock.now()
+        exc = exc or self._failure
         if not self._any_byte and self._served and not call.retried:
             self._pool.again(call)
         elif exc is None and call.reader.has_head and not self._has_length:
@@ -188,6 +200,7 @@ class Connection(asyncio.BufferedProtocol):
     # httptools' side
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """One response header."""
         match name.lower():
             case b"content-type":
                 self._content_type = value.decode("latin-1")
@@ -197,15 +210,18 @@ class Connection(asyncio.BufferedProtocol):
                 self._retry_after = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        """The body, if any, is next. Interim responses (1xx) are not the response."""
         status = self._parser.get_status_code()
         if self._call is not None and status >= 200:
             self._call.reader.head(status, self._content_type, self._at, retry_after=self._retry_after)
 
     def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
         if self._call is not None:
             self._call.reader.body(body, self._at)
 
     def on_message_complete(self) -> None:
+        """The body's last byte, by its own framing."""
         call = self._call
         if call is None or self._parser.get_status_code() < 200:
             return

@@ -34,7 +34,7 @@ def opening(stream: int, streams: int, ramp_s: float) -> float:
 
 
 def most_turns(gap: TurnGap, *, seed: int, stream: int, open_s: float) -> int:
-    """The most turns that a stream can need in the `open_s` seconds after its opening: as if every reply were instant."""
+    """The most turns that a stream can need in its first `open_s` seconds: as if every reply were instant."""
     turns, at_s = 1, 0.0
     for silence in gaps(gap, seed=seed, stream=stream):
         at_s += silence

@@ -23,7 +23,7 @@ CONNECT_ERRORS: Final = (OSError, ssl.SSLError)
 
 
 class Client:
-    """Sends turns to one server and measures the replies. Use as an async context manager, inside the loop that runs it.
+    """Sends turns to one server and measures the replies. Use as an async context manager, in the loop that runs it.
 
     There is no limit on connections: a cap would queue requests where nobody sees it. A connection that served a
     request is kept and used again, the last one first. If the server turns out to have closed a kept connection (no
@@ -89,7 +89,7 @@ class Client:
         Args:
             turn: what to send.
             intended_s: when the load model wanted it sent, seconds since the run's epoch.
-            on_end: called exactly once, from the loop, when the request has ended in whatever way.
+            on_end: called exactly once, after this returned, when the request has ended in whatever way.
 
         Returns:
             A handle to give the request up.
@@ -107,7 +107,12 @@ class Client:
     async def exchange(self, turn: Turn, intended_s: float) -> Exchange:
         """Send a turn now and wait for its end; to be cancelled by cancelling the task that waits."""
         ended: asyncio.Future[Exchange] = self._loop.create_future()
-        call = self.send(turn, intended_s, lambda exchange: ended.done() or ended.set_result(exchange))
+
+        def end(exchange: Exchange) -> None:
+            if not ended.done():
+                ended.set_result(exchange)
+
+        call = self.send(turn, intended_s, end)
         try:
             return await ended
         finally:
@@ -116,14 +121,17 @@ class Client:
     # what the connections tell (bench.load.connection.Pool)
 
     def idle(self, connection: Connection) -> None:
+        """Keep a connection for the next request."""
         self._idle.append(connection)
 
     def gone(self, connection: Connection) -> None:
+        """Forget a connection."""
         self._open.discard(connection)
         with contextlib.suppress(ValueError):
             self._idle.remove(connection)
 
     def again(self, call: Call) -> None:
+        """Send a request once more, on a connection that no server can have closed yet."""
         self.resent += 1
         call.retried = True
         call.connecting = self._loop.create_task(self._connect(call))
@@ -170,7 +178,7 @@ class Client:
     async def _connection(self, family: socket.AddressFamily, address: tuple[object, ...]) -> Connection:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setblocking(False)  # noqa: FBT003
+            sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             stamped = self._ssl is None and stamp_arrivals(sock)
             await self._loop.sock_connect(sock, address)
@@ -213,9 +221,11 @@ class _Url:
 
 
 def _checked_key(api_key: str | None) -> str | None:
-    if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
+    if api_key is None:
+        return None
+    if not api_key or not api_key.isascii() or not api_key.isprintable() or api_key.strip() != api_key:
         raise UsageError(
-            "the API key has characters that no HTTP header can carry",
+            "the API key is empty, or has characters that no HTTP header can carry",
             remedy="Look for a line break or a space at its end, where it is set.",
         )
     return api_key

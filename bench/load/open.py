@@ -60,7 +60,8 @@ class OpenLoad:
         async def send(caller: int, intended: float) -> RequestRecord:
             return await context.sender.send(await context.stock.next(caller), intended, stream=caller)
 
-        await send_at(context, ((times.ramp + at_s, partial(send, caller)) for at_s, caller in self._mine(context)))
+        arrivals = ((times.ramp + at_s, partial(send, caller)) for at_s, caller in self._mine(context))
+        await send_at(context, times, arrivals)
 
     def _mine(self, context: Context) -> Iterator[tuple[float, int]]:
         plan = context.plan

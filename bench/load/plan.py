@@ -119,7 +119,7 @@ class PointPlan:
         if min(self.ramp_s, self.steady_s, self.drain_s) < 0 or self.steady_s == 0 or self.request_timeout_s <= 0:
             raise UsageError(
                 f"point {self.point}: a phase of the load has a negative length, or the window or timeout is empty",
-                remedy="Give load.steady_s and load.request_timeout_s above 0, load.ramp_s and load.drain_s of 0 or more.",
+                remedy="load.steady_s and load.request_timeout_s are above 0, load.ramp_s and load.drain_s 0 or more.",
             )
 
     @classmethod
@@ -139,7 +139,6 @@ class PointPlan:
 
 def model_of(point: Point, gap: TurnGap) -> Streams | Closed:
     """The load model of a point of the ladder."""
-    if point.streams is not None:
-        return Streams(count=point.streams, gap=gap)
-    assert point.concurrent is not None  # the schema allows exactly one of the two
-    return Closed(count=point.concurrent)
+    if point.concurrent is not None:
+        return Closed(count=point.concurrent)
+    return Streams(count=point.streams or 0, gap=gap)  # the schema demands exactly one of the two

@@ -22,6 +22,7 @@ from bench.load.selfcheck import SelfSamples, SelfWatch, observation
 from bench.load.sender import NO_STREAM, OnRecord, Sender
 from bench.load.source import TurnSource
 from bench.load.stock import Stock
+from bench.load.streams import StreamsLoad
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
 
@@ -135,6 +136,11 @@ class PointRun:
             await self._context.sleep_until(t)
             started(phase, t)
 
+    def check(self) -> None:
+        """Raise what `on_record` raised, if nobody has: records that the end of the point made may be the ones."""
+        if self._sender.failure is not None:
+            raise self._sender.failure
+
     def stop(self) -> None:
         """Give up every open request, record it as cancelled, send nothing more."""
         self._sender.close(Outcome.CANCELLED, STOPPED)
@@ -146,7 +152,7 @@ class PointRun:
         self._on_record(record)
 
 
-async def run_point(
+async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of them optional
     plan: PointPlan,
     source: TurnSource,
     client: Client,
@@ -187,6 +193,7 @@ async def run_point(
             await asyncio.wait((work, stopped))
         if not work.cancelled():
             work.result()
+    point.check()
 
 
 async def _phases(plan: PointPlan, clock: RunClock, point: PointRun, on_phase: OnPhase) -> None:

@@ -120,7 +120,7 @@ class ReplayLoad:
             for at_s, stream, turn in self._turns:
                 yield times.ramp + at_s, partial(send, stream, turn)
 
-        await send_at(context, arrivals())
+        await send_at(context, times, arrivals())
 
     async def _candidates(
         self, context: Context, needed: Counter[str], lines: int

@@ -1,4 +1,4 @@
-"""From the pieces of one reply to what it was: the state machine behind `Outcome`. Pure; the stamps come with the bytes.
+"""From the pieces of one reply to what it was: the state machine behind `Outcome`. Pure; stamps come with the bytes.
 
 The first token is the first non-empty content, reasoning or tool delta, or the first text (or token ids) of a
 completion: never the role-only chunk. Tokens come from usage. A reply counts only when it is whole.
@@ -18,6 +18,9 @@ from bench.records import Outcome
 ERROR_CHARACTERS: Final = 300
 KEPT_BODY_BYTES: Final = 4096
 """Of a body that is no event stream: enough for an error's message."""
+
+MOST_TOKENS: Final = 2**53
+"""A count above this is no count; below it every reader of JSON agrees on its value."""
 
 TEXT_FIELDS: Final = ("content", "reasoning", "reasoning_content")
 DONE: Final = b"[DONE]"
@@ -156,7 +159,9 @@ class ReplyReader:
             for choice in event.get("choices") or ():
                 if _has_token(choice):
                     self._chunk_s.append(at)
-                self._finish_reason = choice.get("finish_reason") or self._finish_reason
+                reason = choice.get("finish_reason")
+                if reason:
+                    self._finish_reason = str(reason)
         except (AttributeError, TypeError, KeyError) as error:
             self._broken = self._broken or f"an event has another shape than expected ({error}): {data[:80]!r}"
 
@@ -168,11 +173,15 @@ class ReplyReader:
             details.get("cached_tokens"),
         )
         for count in (prompt, completion, cached):
-            if count is not None and not isinstance(count, int):
+            if count is not None and (type(count) is not int or not 0 <= count <= MOST_TOKENS):
                 raise TypeError(f"usage has {count!r} where a number of tokens belongs")
         self._prompt_tokens, self._completion_tokens, self._cached_tokens = prompt, completion, cached
 
     def _judge(self) -> tuple[Outcome, str]:
+        """What the reply was; the first fault in this order names it."""
+        return self._protocol_fault() or self._gap() or self._miscount() or (Outcome.OK, "")
+
+    def _protocol_fault(self) -> tuple[Outcome, str] | None:
         if self._status != 200:
             return Outcome.HTTP_ERROR, self._http_error()
         if self._sse is None:
@@ -181,6 +190,9 @@ class ReplyReader:
             return Outcome.ENGINE_ERROR, self._engine_error
         if self._broken is not None:
             return Outcome.BAD_REPLY, self._broken
+        return None
+
+    def _gap(self) -> tuple[Outcome, str] | None:
         if not self._chunk_s:
             return Outcome.EMPTY, "status 200, and not one chunk with content"
         if not self._done:
@@ -189,14 +201,15 @@ class ReplyReader:
             return Outcome.NO_FINISH, "[DONE] came, but no finish reason"
         if self._prompt_tokens is None or self._completion_tokens is None:
             return Outcome.NO_USAGE, "no usage: the tokens of the reply cannot be known"
+        return None
+
+    def _miscount(self) -> tuple[Outcome, str] | None:
         if self._prompt_tokens != self._prompt_tokens_expected:
-            return (
-                Outcome.PROMPT_MISMATCH,
-                f"the server counted {self._prompt_tokens} prompt tokens, we {self._prompt_tokens_expected}",
-            )
+            counts = f"{self._prompt_tokens} prompt tokens, we {self._prompt_tokens_expected}"
+            return Outcome.PROMPT_MISMATCH, f"the server counted {counts}"
         if self._completion_tokens != self._output_tokens:
             return Outcome.SHORT, f"{self._completion_tokens} tokens, asked for {self._output_tokens}"
-        return Outcome.OK, ""
+        return None
 
     def _http_error(self) -> str:
         raw = b"".join(self._body)

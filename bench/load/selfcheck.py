@@ -65,7 +65,8 @@ def observation(parts: Iterable[SelfSamples], *, run: int, point: int, t: float)
 
     Args:
         parts: one for each process.
-        run, point: which window.
+        run: which window it was.
+        point: likewise.
         t: its end, seconds since the run's epoch.
     """
     samples = list(parts)

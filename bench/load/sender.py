@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from bench.load.alarm import Alarm
 from bench.load.clock import RunClock
@@ -27,7 +27,10 @@ class Sender:
     Args:
         client, clock, alarm: of the run.
         plan: of the point.
-        on_record: takes each record; what it raises is raised again where the request was awaited.
+        on_record: takes each record; once it has raised, it is not called again.
+
+    Attributes:
+        failure: what `on_record` raised.
     """
 
     def __init__(self, client: Client, clock: RunClock, alarm: Alarm, plan: PointPlan, on_record: OnRecord) -> None:
@@ -39,6 +42,7 @@ class Sender:
         self._sent = 0
         self._open: set[Call] = set()
         self._closed = False
+        self.failure: Exception | None = None
 
     async def send(
         self, turn: Turn, intended_s: float, *, stream: int, primed: bool = False, interrupt_s: float | None = None
@@ -60,21 +64,22 @@ class Sender:
         number = self._sent * self._plan.shard.of + self._plan.shard.index
         self._sent += 1
         ended: asyncio.Future[RequestRecord] = asyncio.get_running_loop().create_future()
-        call: Call | None = None
 
         def end(exchange: Exchange) -> None:
-            if call is not None:
-                self._open.discard(call)
-            record = _record(self._plan, turn, exchange, number, intended_s, stream, primed=primed)
-            try:
-                self._on_record(record)
-            except Exception as error:  # noqa: BLE001  whoever awaits the request gets it
-                if not ended.done():
-                    ended.set_exception(error)
-                    return
-                raise
-            if not ended.done():
+            self._open.discard(call)
+            record = _record(self._plan, _Sent(turn, number, intended_s, stream, primed), exchange)
+            if self.failure is None:
+                try:
+                    self._on_record(record)
+                except Exception as error:  # noqa: BLE001  it is raised where the request is awaited
+                    self.failure = error
+            if ended.done():
+                return
+            if self.failure is None:
                 ended.set_result(record)
+            else:
+                ended.set_exception(self.failure)
+                ended.exception()  # nobody may be left to await it; `failure` keeps it
 
         call = self._client.send(turn, intended_s, end)
         self._open.add(call)
@@ -101,19 +106,28 @@ class Sender:
         self.abandon_all(outcome, error)
 
 
-def _record(
-    plan: PointPlan, turn: Turn, exchange: Exchange, number: int, intended_s: float, stream: int, *, primed: bool
-) -> RequestRecord:
+class _Sent(NamedTuple):
+    """The part of a record that is known when it is sent."""
+
+    turn: Turn
+    number: int
+    intended_s: float
+    stream: int
+    primed: bool
+
+
+def _record(plan: PointPlan, sent: _Sent, exchange: Exchange) -> RequestRecord:
+    turn = sent.turn
     return RequestRecord(
         point=plan.point,
         run=plan.run,
-        request=number,
-        stream=stream,
+        request=sent.number,
+        stream=sent.stream,
         conversation=turn.conversation,
         turn=turn.turn,
         agent=turn.agent,
-        primed=primed,
-        intended_s=intended_s,
+        primed=sent.primed,
+        intended_s=sent.intended_s,
         sent_s=exchange.sent_s,
         headers_s=exchange.headers_s,
         first_token_s=exchange.first_token_s,

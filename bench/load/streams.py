@@ -48,7 +48,8 @@ class StreamsLoad:
         """One stream, from its opening to the end of the window. A failed turn is recorded, and the caller goes on.
 
         Args:
-            context, times: of the point.
+            context: of the point.
+            times: of its phases.
             stream: which one.
             interruptions: for each turn, seconds after which the caller interrupts it, or None.
         """

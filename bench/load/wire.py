@@ -88,11 +88,15 @@ def stamp_arrivals(sock: socket.socket) -> bool:
 
 
 def kernel_stamp(sock: socket.socket) -> float | None:
-    """When the first byte that waits on this socket was received, in seconds of Unix time; None if not known."""
+    """When the first byte that waits on this socket was received, in seconds of Unix time; None if not known.
+
+    Raises:
+        OSError: the connection has failed. The kernel reports that once: the read that follows will see a mere end.
+    """
     try:
         _, ancillary, _, _ = sock.recvmsg(1, _ANCILLARY_BYTES, socket.MSG_PEEK)
-    except OSError:
-        return None  # the read that follows meets the same error, and handles it
+    except BlockingIOError:
+        return None
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack_from(data)

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 from bench.load.alarm import Alarm
+from tests.truth.connection import Connection
 from tests.truth.ledger import Ledger
 from tests.truth.script import Script, load
-from tests.truth.server import Connection, Server
+from tests.truth.server import Server
 
 
 def _arguments() -> argparse.Namespace:

@@ -61,7 +61,7 @@ def start(script: Path | None = None, *, core: int | None = None) -> TruthServer
         command += ["--script", str(script)]
     if core is not None:
         command += ["--core", str(core)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603  our own command
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     first = process.stdout.readline()
     if not first.startswith("listening on "):

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
@@ -258,7 +259,8 @@ class Writer:
         ended = not events or events[-1].what not in {"reset", "close"}
         hangs = behaviour.fault == "hang"
         if behaviour.content_length:
-            head = _head(200, "text/event-stream; charset=utf-8", b"content-length: %d\r\n" % len(body))
+            promised = len(body) if ended and not hangs else len(body) + 1
+            head = _head(200, "text/event-stream; charset=utf-8", b"content-length: %d\r\n" % promised)
         else:
             head = _head(200, "text/event-stream; charset=utf-8", b"transfer-encoding: chunked\r\n")
             framed = [replace(step, data=_chunk(step.data)) if step.data else step for step in framed]
@@ -297,7 +299,7 @@ def _pieces(step: Step, pieces: int) -> list[Step]:
         replace(
             step, at_s=step.at_s + number * PIECE_GAP_S, data=step.data[start:end], tokens=0 if number else step.tokens
         )
-        for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False))
+        for number, (start, end) in enumerate(pairwise(bounds))
         if end > start
     ]
 

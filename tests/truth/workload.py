@@ -62,7 +62,9 @@ class TruthSource:
         turns: of every call.
         agents: each primed once; turn k of a call is answered by agent k modulo their number.
         behaviour: what the server shall do with every turn.
-        by_tag: what it shall do otherwise with the turns of these tags ("point/stream/conversation/turn").
+        by_turn: what it shall do otherwise with these turns ("stream/conversation/turn", or "prime/agent").
+
+    The tag of a turn is the point, a slash, and the same.
     """
 
     point: int = 0
@@ -71,11 +73,11 @@ class TruthSource:
     turns: int = 3
     agents: tuple[str, ...] = ("router", "booking")
     behaviour: dict[str, Any] = field(default_factory=dict)
-    by_tag: dict[str, dict[str, Any]] = field(default_factory=dict)
+    by_turn: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def primes(self) -> Sequence[Turn]:
         """One turn per agent."""
-        return [self._turn(f"{self.point}/prime/{agent}", agent, 0, 0) for agent in self.agents]
+        return [self._turn(f"prime/{agent}", agent, 0, 0) for agent in self.agents]
 
     def calls(self, stream: int) -> Iterator[Sequence[Turn]]:
         """Conversations without end."""
@@ -83,7 +85,7 @@ class TruthSource:
         while True:
             yield [
                 self._turn(
-                    f"{self.point}/{stream}/{conversation}/{number}",
+                    f"{stream}/{conversation}/{number}",
                     self.agents[number % len(self.agents)],
                     conversation,
                     number,
@@ -92,13 +94,13 @@ class TruthSource:
             ]
             conversation += 1
 
-    def _turn(self, tag: str, agent: str, conversation: int, number: int) -> Turn:
+    def _turn(self, name: str, agent: str, conversation: int, number: int) -> Turn:
         return turn(
-            tag,
+            f"{self.point}/{name}",
             agent=agent,
             conversation=conversation,
             number=number,
             prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
-            **{**self.behaviour, **self.by_tag.get(tag, {})},
+            **{**self.behaviour, **self.by_turn.get(name, {})},
         )
