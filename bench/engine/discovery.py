@@ -99,5 +99,5 @@ def _length(value: object) -> int | None:
 
 
 def _why(error: OSError | http.client.HTTPException) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return text or type(error).__name__
+    text: str = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(text.split())  # a peer's own words may hold line ends

@@ -27,6 +27,8 @@ Say: TypeAlias = Callable[[str], None]
 """Takes one line of progress at a time."""
 
 _GIB: Final = 1 << 30
+_SHOWN_LINES: Final = 12
+"""Of what uv said when it failed; its longest explanation, of a wrong hash, takes as many."""
 
 
 def find_uv() -> str:
@@ -151,13 +153,13 @@ class Installation:
             errors="replace",
             pass_fds=(lock,),
         ) as process:
-            for line in map(str.rstrip, process.stderr or ()):
+            for line in filter(None, map(str.rstrip, process.stderr or ())):
                 said.append(line)
                 if not line.startswith(" + "):  # hundreds of them, and the lock file has them all
                     self.say(line)
         if process.returncode:
             raise StreamproofError(
                 f"{self.name} could not be installed: uv ended with status {process.returncode}"
-                + "".join(f"\n  {line}" for line in said[-5:]),
+                + "".join(f"\n  {line}" for line in said[-_SHOWN_LINES:]),
                 remedy="What uv said names the cause. Nothing of the environment is left; run the command again.",
             )

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.engine.metrics import CacheConfig, GaugeValues, MetricsPage, MetricsText
+from bench.errors import StreamproofError
+from bench.observe.observations import CounterValues
+from tests.engine.excerpts import page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def test_a_real_page_without_speculation() -> None:
+    text = MetricsText(page("cpu"))
+    assert text.counters() == CounterValues(
+        requests_finished=21.0,
+        prompt_tokens=33390.0,
+        generation_tokens=420.0,
+        prompt_tokens_cached=10240.0,
+        prefix_queries=33390.0,
+        prefix_hits=10240.0,
+        preemptions=0.0,
+    )
+    assert text.gauges() == GaugeValues(running=0.0, waiting=0.0, kv_usage=0.0, preemptions=0.0)
+    assert text.cache_config() == CacheConfig(block_size=640, prefix_caching=True)
+
+
+def test_a_real_page_with_speculation() -> None:
+    counters = MetricsText(page("cpu-mtp")).counters()
+    assert (counters.spec_drafts, counters.spec_draft_tokens, counters.spec_accepted_tokens) == (117.0, 468.0, 0.0)
+    assert counters.spec_accepted_per_position == (0.0, 0.0, 0.0, 0.0)
+    assert MetricsText(page("cpu-mtp")).cache_config().prefix_caching is False
+
+
+TWO_ENGINES = """
+vllm:request_success_total{engine="0",finished_reason="length"} 3
+vllm:request_success_total{engine="0",finished_reason="stop"} 1
+vllm:request_success_total{engine="1",finished_reason="length"} 2
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 5
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 9
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",position="0"} 1
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="10"} 2
+vllm:num_requests_running{engine="0"} 2
+vllm:num_requests_running{engine="1"} 1
+vllm:kv_cache_usage_perc{engine="0"} 0.25
+vllm:kv_cache_usage_perc{engine="1"} 0.75
+"""
+
+
+def test_engines_of_one_server_add_up_and_the_fullest_cache_counts() -> None:
+    text = MetricsText(TWO_ENGINES)
+    assert text.counters().requests_finished == 6.0
+    assert text.counters().spec_accepted_per_position == (10.0, 5.0, 2.0)
+    assert text.gauges().running == 3.0
+    assert text.gauges().kv_usage == 0.75
+
+
+@pytest.mark.parametrize("text", ["", "# HELP x y\n", "other_total 3\nvllm:unknown_total 4\nvllm:prompt_tokens 1\n"])
+def test_what_a_server_does_not_say_is_unknown_not_zero(text: str) -> None:
+    assert MetricsText(text).counters() == CounterValues()
+    assert MetricsText(text).gauges() == GaugeValues(running=None, waiting=None, kv_usage=None, preemptions=None)
+    assert MetricsText(text).cache_config() == CacheConfig(block_size=None, prefix_caching=None)
+
+
+def test_a_malformed_sample_is_refused() -> None:
+    with pytest.raises(ValueError, match="could not convert"):
+        MetricsText("vllm:prompt_tokens_total many\n")
+
+
+def test_a_block_size_that_is_not_resolved_is_unknown() -> None:
+    text = 'vllm:cache_config_info{block_size="None",enable_prefix_caching="False"} 1\n'
+    assert MetricsText(text).cache_config() == CacheConfig(block_size=None, prefix_caching=False)
+
+
+class Pages(MetricsPage):
+    """A server that shows one page after the other; the last one stays."""
+
+    def __init__(self, *pages: str | None) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self._pages = list(pages)
+        self.waits = 0
+
+    def read(self) -> MetricsText | None:
+        text = self._pages.pop(0) if len(self._pages) > 1 else self._pages[0]
+        return None if text is None else MetricsText(text)
+
+    def wait(self, _: float) -> None:
+        self.waits += 1
+
+    def settled(self) -> CounterValues:
+        return self.settled_counters(within_s=2.0, wait=self.wait)
+
+
+def state(*, running: int, waiting: int = 0, tokens: int) -> str:
+    values: Sequence[tuple[str, int]] = [
+        ("num_requests_running", running),
+        ("num_requests_waiting", waiting),
+        ("generation_tokens_total", tokens),
+    ]
+    return "".join(f"vllm:{name} {value}\n" for name, value in values)
+
+
+def test_counters_settle_when_nothing_runs_and_two_reads_agree() -> None:
+    pages = Pages(
+        state(running=1, tokens=5),
+        state(running=1, tokens=5),  # two reads agree, but a request runs
+        state(running=0, waiting=1, tokens=5),  # or waits
+        state(running=0, tokens=7),  # nothing runs, but the last step was not counted before
+        state(running=0, tokens=8),
+    )
+    assert pages.settled().generation_tokens == 8.0
+    assert pages.waits == 5
+
+
+def test_a_server_that_has_no_gauges_settles_by_its_totals() -> None:
+    assert Pages("vllm:generation_tokens_total 3\n").settled().generation_tokens == 3.0
+
+
+def test_a_server_without_metrics_has_no_totals() -> None:
+    assert Pages(None).settled() == CounterValues()
+
+
+def test_somebody_else_uses_the_engine() -> None:
+    pages = Pages(state(running=2, waiting=1, tokens=5))
+    with pytest.raises(StreamproofError) as caught:
+        pages.settled()
+    assert caught.value.message == (
+        "the engine's counters do not stand still after 2 s: 2.0 requests running, 1.0 waiting"
+    )
+    assert pages.waits == 19
