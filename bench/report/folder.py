@@ -16,6 +16,7 @@ from bench.report import folder_files as files
 from bench.report import keys, sign
 from bench.report.build import build_report
 from bench.report.folder_evidence import environment_json, evidence_of, parse_observations, read_records, recipe_toml
+from bench.report.model import Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
 from bench.report.table import convert
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from bench.report.evidence import Evidence
     from bench.report.folder_evidence import Provenance
     from bench.report.keys import Signer
-    from bench.report.model import Report
     from recipes.schema import Recipe
 
 KILLED: Final = "the client ended without a word: it was killed, or the machine went down"
@@ -93,10 +93,13 @@ def finish(folder: Path, *, signer: Signer | None = None, now: datetime | None =
 
 def rendered(report: Report, evidence: Evidence) -> dict[str, bytes]:
     """Every file that follows from the evidence, by name."""
+    raw = files.canonical_json(report.model_dump(mode="json"))
+    # The pages are drawn from what was written, as whoever verifies them does: keys in the order of the file.
+    written = Report.model_validate_json(raw)
     return {
-        files.REPORT: files.canonical_json(report.model_dump(mode="json")),
-        files.MARKDOWN: render_markdown(report).encode(),
-        files.PAGE: render_page(report, evidence).encode(),
+        files.REPORT: raw,
+        files.MARKDOWN: render_markdown(written).encode(),
+        files.PAGE: render_page(written, evidence).encode(),
     }
 
 
