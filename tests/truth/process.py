@@ -66,7 +66,7 @@ def start(script: Path | None = None, *, core: int | None = None) -> TruthServer
     first = process.stdout.readline()
     if not first.startswith("listening on "):
         process.kill()
-        process.wait()
+        process.communicate()
         raise RuntimeError(f"the reference server did not start: {first!r}")
     return TruthServer(first.removeprefix("listening on ").strip(), process)
 
