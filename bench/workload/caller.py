@@ -48,6 +48,8 @@ _MONTHS: Final = (
     "November",
     "December",
 )
+_LAST_YEAR: Final = 2025
+"""Of what records tell."""
 _ADVISORIES: Final = (
     "nothing found",
     "front tyres at three millimetres",
@@ -137,6 +139,7 @@ class Caller:
             "colour": self.colour,
             "reg": spoken.spelled(self.registration),
             "postcode": spoken.spelled(self.postcode),
+            "age": spoken.number(_LAST_YEAR + 1 - self.year),
             "miles": spoken.number(self.miles),
             "mobile_end": " ".join(spoken.number(int(digit)) for digit in self.mobile[-3:]),
             "last_visit": f"in {self.last_month}",
@@ -156,14 +159,15 @@ class Caller:
         yield f"Remark: {self.remark}\n"
         yield f"E-mail: {self.email}\n"
         yield f"Last visit: {self.last_month}\n"
-        miles = self.miles
-        for year in range(2026, 2019, -1):
+        miles, month = self.miles, 1 + _MONTHS.index(self.last_month)
+        for year in range(_LAST_YEAR, _LAST_YEAR - 7, -1):
             miles -= rng.randint(3000, 11000)
             if miles < 1000 or year < self.year:
                 break
             service = rng.choice(company.services)
             yield (
-                f"Visit {year}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}, "
+                f"Visit {year}-{month:02d}-{rng.randint(1, 28):02d}, "
                 f"{rng.choice((self.home, rng.choice(company.branches))).town}, {service.name}, "
                 f"{service.pounds} pounds, {miles:,} miles; {rng.choice(_ADVISORIES)}\n"
             )
+            month = rng.randint(1, 12)

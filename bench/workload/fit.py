@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Measure: TypeAlias = "Callable[[str], int]"
 """The length of a piece of text in tokens."""
 
+HEADING: Final = "## "
+"""What the first line of a section begins with."""
 _MISSES: Final = 6
 """So many lines in a row may be too long for what is left; then it is filled up."""
 _RESERVE: Final = 24
@@ -83,7 +85,8 @@ class Fitter:
         """Lines (each ending in a line break) and a closing sentence that are exactly `target` long together.
 
         Args:
-            lines: as many as fit are taken, in order; a few that are too long are passed over.
+            lines: as many as fit are taken, in order. A few that are too long are passed over, but not the first of a
+                section (which has its heading in it, see `HEADING`).
             target: the length wanted, at least 1.
             rng: chooses the closing sentences.
 
@@ -100,13 +103,16 @@ class Fitter:
                 misses = 0
                 continue
             misses += 1
-            if misses == _MISSES or left < 2 * _RESERVE:
+            if misses == _MISSES or left < 2 * _RESERVE or line.startswith(HEADING):
                 break
         return "".join(taken) + self._filled([], left, rng)
 
     def _heaviest(self, sentences: Sequence[Sentence], target: int) -> list[str]:
+        """As many of the sentences as fit, in their order: the heaviest first, of equal ones the longest."""
         chosen: list[int] = []
-        for index in sorted(range(len(sentences)), key=lambda index: -sentences[index].weight):
+        for index in sorted(
+            range(len(sentences)), key=lambda index: (-sentences[index].weight, -len(sentences[index].text))
+        ):
             trial = sorted([*chosen, index])
             if self._completes(target - self._length([sentences[place].text for place in trial])):
                 chosen = trial
@@ -144,7 +150,7 @@ class Fitter:
             fits = [(text, cost) for text, cost in self._fillers if self._completes(left - cost)]
             unused = [(text, cost) for text, cost in fits if text not in fillers and text not in texts] or fits
             unused.sort(key=lambda filler: -filler[1])
-            text, cost = rng.choice(unused[:4])
+            text, cost = rng.choice([filler for filler in unused if filler[1] == left] or unused[:4])
             fillers.append(text)
             left -= cost
         last_stays = len(texts) > 1 and (self._keeps_last or texts[-1].endswith("?"))

@@ -16,6 +16,7 @@ from faker import Faker
 from bench.seeds import derive
 from bench.workload.caller import Caller
 from bench.workload.company import LOCALE
+from bench.workload.fit import HEADING
 from bench.workload.script import AGENTS, scripted
 from bench.workload.wording import filled, raw, shuffled, table
 
@@ -57,7 +58,7 @@ def system_lines(company: Company, agent: str, rng: random.Random, *seed: str | 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     """The lines with a heading on the first, so that no heading is left without a line below it."""
-    heading = f"## {title}\n"
+    heading = f"{HEADING}{title}\n"
     for line in lines:
         yield f"{heading}{line}\n"
         heading = ""
@@ -80,7 +81,7 @@ def _role(company: Company, agent: str) -> Iterator[str]:
 
 
 def _tools(company: Company, agent: str) -> Iterator[str]:
-    yield "You may call these functions. One JSON object a line:"
+    introduction = "You may call these functions. One JSON object a line:\n"
     enums = {
         "@branches": [branch.town for branch in company.branches],
         "@services": [service.name for service in company.services[:12]],
@@ -92,7 +93,8 @@ def _tools(company: Company, agent: str) -> Iterator[str]:
         return enums.get(value, value) if isinstance(value, str) else value
 
     for tool in json.loads(raw("tools.json"))[agent]:
-        yield json.dumps(resolved(tool))
+        yield introduction + json.dumps(resolved(tool))
+        introduction = ""
 
 
 def _policy(company: Company, policy: dict[str, Any]) -> str:

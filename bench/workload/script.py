@@ -152,7 +152,8 @@ def notes(company: Company, caller: Caller, rng: random.Random) -> Iterator[str]
     while True:
         scenario = rng.choice(scenarios)
         note = filled(scenario["note"], facts_of_call(company, caller, scenario, rng, written=True)).text
-        yield f"Call note {rng.randint(2021, 2025)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}: {note}\n"
+        year = rng.randint(max(2021, caller.year), 2025)
+        yield f"Call note {year}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}: {note}\n"
 
 
 def more(facts: Mapping[str, str], rng: random.Random, speaker: str) -> Iterator[Sentence]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,12 @@ def test_a_record_tells_visits_back_from_now_while_the_car_gets_younger() -> Non
     for company, caller in callers(60):
         lines = list(caller.record(company, generator("record", caller.registration)))
         assert all(line.endswith("\n") for line in lines)
-        visits = [re.match(r"Visit (\d{4})-.* ([\d,]+) miles;", line) for line in lines if line.startswith("Visit")]
-        years = [int(visit[1]) for visit in visits if visit]
+        visits = [re.match(r"Visit ([\d-]+), .* ([\d,]+) miles;", line) for line in lines if line.startswith("Visit")]
+        years = [int(visit[1][:4]) for visit in visits if visit]
         miles = [int(visit[2].replace(",", "")) for visit in visits if visit]
         assert years == sorted(set(years), reverse=True)
+        if visits and visits[0]:
+            assert date.fromisoformat(visits[0][1]).strftime("%B") == caller.last_month
         assert miles == sorted(miles, reverse=True)
         assert all(year >= caller.year for year in years)
         assert all(1000 <= mile <= caller.miles for mile in miles)

@@ -57,6 +57,18 @@ def test_without_room_the_heaviest_sentence_is_kept() -> None:
     assert text == SENTENCES[0].text
 
 
+def test_of_equal_sentences_the_longest_is_kept() -> None:
+    equal = [Sentence("One, two, three.", 1), Sentence("One, two, three, four, five.", 1)]
+    assert fitter().text(equal, iter(()), words(equal[1].text), generator(1), front=False) == equal[1].text
+
+
+def test_one_filler_is_taken_rather_than_two() -> None:
+    fits = Fitter(words, ["Good.", "I am still with you, sir.", "Fine, then, as you wish."])
+    for seed in range(20):
+        text = fits.text([Sentence("It is ready.", 0)], iter(()), 4 + 8, generator(seed), front=False)
+        assert text in {"It is ready. I am still with you, sir.", "It is ready. Fine, then, as you wish."}
+
+
 def test_a_question_stays_last() -> None:
     for seed in range(30):
         assert fitter().text(SENTENCES, iter(()), 40, generator(seed), front=True).endswith(SENTENCES[2].text)
@@ -106,6 +118,11 @@ def test_lines_that_are_too_long_are_passed_over() -> None:
     assert text.startswith("first line\nsecond line\n")
     assert "too long" not in text
     assert "never" not in text
+
+
+def test_a_section_that_does_not_fit_ends_the_document() -> None:
+    lines = ["first line\n", f"## Heading\n{'much too long ' * 50}\n", "a line of that section\n"]
+    assert "section" not in fitter().document(iter(lines), 60, generator(1))
 
 
 def test_fillers_are_not_repeated_while_others_fit() -> None:
