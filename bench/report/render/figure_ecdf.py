@@ -56,8 +56,9 @@ def ecdf_figure(curves: Sequence[Curve], *, what: str, budget_s: float | None = 
 
 def _steps(sample: Sample) -> list[tuple[float, float]]:
     total = len(sample.values) + sample.failures
-    places = [(float(sample.values[0]), 0.0)]
+    places: list[tuple[float, float]] = []
+    share = 0.0
     for rank in evenly(len(sample.values), STEPS_DRAWN):
         value = float(sample.values[rank])
-        places += [(value, places[-1][1]), (value, (rank + 1) / total)]
+        places += [(value, share), (value, share := (rank + 1) / total)]
     return places

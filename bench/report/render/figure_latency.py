@@ -51,7 +51,7 @@ def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budge
         + [limit.limit_s for limit in limits]
         + [budget_s]
     )
-    plot = Plot(_load_axis([load for load, _ in placed]), seconds_axis(highest * 1.02), height=HEIGHT_PX)
+    plot = Plot(_load_axis([load for load, _ in placed]), seconds_axis(highest), height=HEIGHT_PX)
     plot.grid(x_title=unit, y_title="E2E")
     plot.level(budget_s, "budget")
     for limit in limits:
