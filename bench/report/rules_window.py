@@ -20,7 +20,7 @@ def window_is_steady(measurement: Measurement, point: int) -> bool | None:
     """Whether the percentiles of a point are not decided by the beginnings of its windows; None if too few to tell."""
     columns = measurement.columns
     windows = [measurement.placed(run, point, Place.WINDOW) for run in measurement.runs_of(point)]
-    return is_steady([columns.e2e[rows[columns.ok[rows] & columns.sampled[rows]]] for rows in windows])
+    return is_steady([columns.e2e[rows[columns.ok[rows]]] for rows in windows])
 
 
 def beginning_decides_nothing(measurement: Measurement) -> list[Check]:

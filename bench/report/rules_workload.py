@@ -60,4 +60,5 @@ def prompt_hashes(columns: Columns) -> NDArray[np.uint64]:
     value ^= value >> np.uint64(27)
     value *= powers[position]
     upto = np.concatenate((np.zeros(1, np.uint64), np.cumsum(value)))
-    return np.asarray(upto[columns.segment_start[1:]] - upto[start])
+    # Their number as well, so that a segment whose value happens to be 0 is not as good as none.
+    return np.asarray(upto[columns.segment_start[1:]] - upto[start] + lengths.astype(np.uint64) * _MIX)

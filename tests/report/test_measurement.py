@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,9 +34,9 @@ def measurement(records: list[RequestRecord], reached: int = 5) -> Measurement:
         (0.5, True, Place.PRIMED),
         (STEADY, True, Place.PRIMED),
         (1.0, False, Place.RAMP),
-        (np.nextafter(STEADY, 0), False, Place.RAMP),
+        (math.nextafter(STEADY, 0), False, Place.RAMP),
         (STEADY, False, Place.WINDOW),
-        (np.nextafter(DRAIN, 0), False, Place.WINDOW),
+        (math.nextafter(DRAIN, 0), False, Place.WINDOW),
         (DRAIN, False, Place.DRAIN),
     ],
 )

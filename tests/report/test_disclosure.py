@@ -1,0 +1,102 @@
+"""A report says what was not real, what was assumed, and what its words mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.report.disclosure import DEFINITIONS, assumptions, holds_for, not_real, title
+from recipes.load import load_recipe, targets
+from tests.report.factories import make_recipe
+
+BUNDLED = {"kind": "bundled", "name": "toy", "real": False}
+DUMMY = {"kind": "dummy", "name": "shapes", "real": False}
+SCALED = {"workload.prompt_tokens": {"kind": "scaled", "why": "smaller"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ()),
+        ({"checkpoint": BUNDLED}, ("toy weights",)),
+        ({"checkpoint": DUMMY}, ("dummy weights",)),
+        ({"engine": {"flags": {"load_format": "dummy"}}}, ("dummy weights",)),
+        ({"hardware": {"kind": "cpu", "gpu": None}}, ("CPU",)),
+        ({"sources": SCALED}, ("scaled prompts",)),
+        ({"sources": {"load.steady_s": {"kind": "scaled", "why": "shorter"}}}, ()),
+        (
+            {"engine": {"flags": {"speculative_config": {"rejection_sample_method": "synthetic"}}}},
+            ("synthetic acceptance",),
+        ),
+        (
+            {"engine": {"flags": {"speculative_config": '{"rejection_sample_method": "synthetic"}'}}},
+            ("synthetic acceptance",),
+        ),
+        ({"engine": {"flags": {"speculative_config": {"method": "mtp"}}}}, ()),
+        ({"engine": {"flags": {"speculative_config": "not JSON"}}}, ()),
+        ({"engine": {"flags": {"speculative_config": "[1]"}}}, ()),
+    ],
+)
+def test_what_was_not_real(changes: dict[str, Any], words: tuple[str, ...]) -> None:
+    recipe = make_recipe(**changes)
+    assert not_real(recipe, external=False, partial=False) == words
+    assert not_real(recipe, external=True, partial=True) == (*words, "external engine", "partial")
+
+
+def test_the_title_names_it() -> None:
+    recipe = make_recipe(title="A recipe")
+    assert title(recipe, ()) == "A recipe"
+    assert title(recipe, ("toy weights", "CPU")) == "A recipe (toy weights, CPU)"
+
+
+@pytest.mark.parametrize("target", targets())
+def test_every_recipe_of_the_repository_says_what_it_is(target: str) -> None:
+    recipe = load_recipe(target)
+    words = not_real(recipe, external=False, partial=False)
+    assert ("CPU" in words) == ("scaled prompts" in words) == ("toy weights" in words) == target.startswith("cpu")
+    assert ("dummy weights" in words) == ("synthetic acceptance" in words) == target.endswith("dummy")
+    told = {assumption.key for assumption in assumptions(recipe)}
+    assert "load.turn_gap.mean_s" in told
+    assert not [assumption for assumption in assumptions(recipe) if assumption.value == "not set"]
+
+
+def test_assumptions_carry_the_value_that_was_used() -> None:
+    recipe = make_recipe(
+        workload={"agents": ["router", "closing"]},
+        sources={
+            "workload.prompt_tokens": {"kind": "scaled", "why": "smaller"},
+            "workload.agents": {"kind": "assumption", "why": "it names none"},
+            "load.turn_gap": {"kind": "assumption", "why": "it does not say"},
+            "engine.flags.max_num_seqs": {"kind": "assumption", "why": "nobody set it"},
+            "checkpoint.name": {"kind": "assumption", "why": "its maker's"},
+            "workload.output_tokens": {"kind": "article", "quote": "about 100 tokens"},
+            "engine.lock": {"kind": "engine", "why": "needed"},
+            "engine.image": {"kind": "measured", "why": "seen"},
+        },
+    )
+    assert [(each.key, each.value, each.kind, each.why) for each in assumptions(recipe)] == [
+        ("checkpoint.name", "a/b", "assumption", "its maker's"),
+        ("engine.flags.max_num_seqs", "not set", "assumption", "nobody set it"),
+        (
+            "load.turn_gap",
+            '{"distribution": "exponential", "mean_s": 4.0, "sigma": null}',
+            "assumption",
+            "it does not say",
+        ),
+        ("load.turn_gap.mean_s", "4.0", "assumption", "the source does not say"),
+        ("workload.agents", '["router", "closing"]', "assumption", "it names none"),
+        ("workload.prompt_tokens", "100", "scaled", "smaller"),
+    ]
+
+
+def test_what_a_figure_holds_for() -> None:
+    recipe = make_recipe(load={"turn_gap": {"distribution": "fixed", "mean_s": 2.5}})
+    assert holds_for(recipe, closed_loop=False) == "a mean turn gap of 2.5 s (fixed)"
+    assert "without turn gaps" in holds_for(recipe, closed_loop=True)
+
+
+def test_every_definition_is_one_sentence() -> None:
+    for term, words in DEFINITIONS.items():
+        assert words.endswith("."), term
+        assert words.count(". ") == 0, term
