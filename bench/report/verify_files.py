@@ -179,6 +179,8 @@ def _limit(name: str) -> int:
 
 
 def _no_such_name(name: str) -> Finding:
+    if name == files.RUNNING_RECORDS:
+        return Finding(name, "is there: the run is still going on, or was cut off", "After a cut: just finish FOLDER")
     return Finding(shown(name), "no report has a file of this name", "Take it out of the folder if it is yours.")
 
 

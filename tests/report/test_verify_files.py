@@ -41,6 +41,14 @@ def test_a_name_that_no_report_has_is_refused(tmp_path: Path, name: str) -> None
     assert refused(tmp_path) == {shown(name): "no report has a file of this name"}
 
 
+def test_a_run_that_is_not_finished_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / files.RUNNING_RECORDS).write_text("")
+    with HostileFolder(tmp_path) as opened, pytest.raises(RefusedError) as caught:
+        opened.names()
+    assert "still going on, or was cut off" in caught.value.findings[0].reason
+    assert "just finish" in caught.value.findings[0].remedy
+
+
 def test_a_hostile_name_is_printed_without_control_characters(tmp_path: Path) -> None:
     (tmp_path / "\x1b[31m\n\u202egnp.exe").write_text("")
     (name,) = refused(tmp_path)

@@ -29,8 +29,10 @@ BUDGET_S: Final = 1.0
 """The line that every latency is drawn against: a voice agent's reply has one second."""
 PANELS_DRAWN: Final = 40
 """Timelines in one page; further points have their figures in the tables."""
-ENVIRONMENT_ROWS: Final = 300
-VALUE_LETTERS: Final = 300
+ENVIRONMENT_ROWS: Final = 200
+LIST_LENGTH: Final = 12
+"""A mapping of more plain values than this (the packages of an environment) is written as one row."""
+VALUE_LETTERS: Final = 10_000
 """A value of the environment is cut after so many letters; `environment.json` has it whole."""
 
 
@@ -228,7 +230,13 @@ def _gauges(evidence: Evidence, samples: Samples) -> Iterator[tuple[str, tuple[M
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     for key, inner in value.items():
         name = f"{above}.{key}" if above else key
-        if isinstance(inner, dict) and inner:
+        if (
+            isinstance(inner, dict)
+            and len(inner) > LIST_LENGTH
+            and not any(isinstance(v, dict | list) for v in inner.values())
+        ):
+            yield name, _cut(", ".join(f"{item} {_text(inner[item])}" for item in inner))
+        elif isinstance(inner, dict) and inner:
             yield from _flat(inner, name)
         elif isinstance(inner, list) and any(isinstance(item, dict) for item in inner):
             yield from _flat({str(index): item for index, item in enumerate(inner)}, name)

@@ -80,9 +80,9 @@ def sentence(text: str) -> str:
     return first if not first or first.endswith((".", "!", "?")) else f"{first}."
 
 
-def plural(amount: int, noun: str) -> str:
+def plural(amount: int, noun: str, nouns: str | None = None) -> str:
     """The amount with its noun: "1 request", "2 requests"."""
-    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
+    return f"{amount:,} {noun if amount == 1 else nouns or f'{noun}s'}"
 
 
 def _three(value: float) -> str:
