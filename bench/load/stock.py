@@ -1,8 +1,8 @@
 """Turns made before they are needed: nothing is generated, tokenized or serialized while latencies are measured.
 
-If a stream outruns its stock, its next call is made in a thread as soon as the last turn is taken, while the caller is
-silent; a request that still has to wait for it has the wait in its latency. The report carries how many turns were made
-like that.
+If a stream outruns its stock, its next call is made in a thread as soon as the last turn is taken, while the reply is
+under way and the caller silent; a request that still has to wait for it has the wait in its latency. The report carries
+how many turns were made like that.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Stock:
         self._calls: dict[int, Iterator[Sequence[Turn]]] = {}
         self._ready: dict[int, deque[Turn]] = {}
         self._making: dict[int, asyncio.Task[None]] = {}
+        self._needs: dict[int, int] = {}
         self.late = 0
 
     def __enter__(self) -> Self:
@@ -64,7 +65,8 @@ class Stock:
             needs: stream to the number of turns that it may need. Whole calls are made, so there may be more; where
                 the limit of bytes is met there are fewer, each stream having about as many calls as the next.
         """
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._prepare, needs)
+        self._needs = dict(needs)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._prepare, dict(needs))
 
     async def next(self, stream: int) -> Turn:
         """The stream's next turn."""
@@ -72,7 +74,8 @@ class Stock:
         while not ready:
             await asyncio.shield(self._make(stream))
         turn = ready.popleft()
-        if not ready:
+        needs = self._needs[stream] = self._needs.get(stream, 0) - 1
+        if not ready and needs:  # zero: this was the last one that the stream can need
             self._make(stream)
         return turn
 
@@ -91,15 +94,14 @@ class Stock:
         finally:
             del self._making[stream]
 
-    def _prepare(self, needs: Mapping[int, int]) -> None:
+    def _prepare(self, short: dict[int, int]) -> None:
         left = self._limit_bytes
-        short = dict(needs)
         while short:
             for stream in list(short):
                 turns = self._call(stream)
                 self._ready.setdefault(stream, deque()).extend(turns)
                 short[stream] -= len(turns)
-                if short[stream] < 0:  # one more than needed: taking the last one would have the next call made
+                if short[stream] <= 0:
                     del short[stream]
                 left -= sum(len(turn.body) for turn in turns)
                 if left <= 0:

@@ -77,14 +77,14 @@ class TruthSource:
 
     def primes(self) -> Sequence[Turn]:
         """One turn per agent."""
-        return [self._turn(f"prime/{agent}", agent, 0, 0) for agent in self.agents]
+        return [self.turn(f"prime/{agent}", agent, 0, 0) for agent in self.agents]
 
     def calls(self, stream: int) -> Iterator[Sequence[Turn]]:
         """Conversations without end."""
         conversation = 0
         while True:
             yield [
-                self._turn(
+                self.turn(
                     f"{stream}/{conversation}/{number}",
                     self.agents[number % len(self.agents)],
                     conversation,
@@ -94,7 +94,10 @@ class TruthSource:
             ]
             conversation += 1
 
-    def _turn(self, name: str, agent: str, conversation: int, number: int) -> Turn:
+    def turn(
+        self, name: str, agent: str, conversation: int, number: int, behaviour: dict[str, Any] | None = None
+    ) -> Turn:
+        """One turn of this source, whose `behaviour` changes the source's."""
         return turn(
             f"{self.point}/{name}",
             agent=agent,
@@ -102,5 +105,5 @@ class TruthSource:
             number=number,
             prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
-            **{**self.behaviour, **self.by_turn.get(name, {})},
+            **{**self.behaviour, **self.by_turn.get(name, {}), **(behaviour or {})},
         )
