@@ -16,7 +16,7 @@ only what it says, the most that can be said is *consistent with*.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from bench.errors import Exit
 from bench.report.disclosure import holds_for, not_real, scaled
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from bench.report.measurement import Measurement
     from bench.report.model import Certificate, Check
     from recipes.schema import Claim, Recipe
+
+Verdict: TypeAlias = Literal[
+    "reproduced",
+    "consistent with",
+    "not reproduced",
+    "not comparable",
+    "not enough samples",
+    "invalid measurement",
+]
 
 _LEFT_OPEN: Final = (
     "load.",
@@ -57,9 +66,9 @@ def verdicts(
         external: somebody else's engine answered.
     """
     broken = [check for check in checks if check.verdict == "broken"]
-    return tuple(
-        _judge(measurement, claim, broken, environment, external=external) for claim in measurement.recipe.claims
-    )
+    # The environment is that of the client; of somebody else's engine it says nothing.
+    machine = {} if external else environment
+    return tuple(_judge(measurement, claim, broken, machine, external=external) for claim in measurement.recipe.claims)
 
 
 def exit_code(claims: Iterable[ClaimVerdict], *, valid: bool, partial: bool, by_user: bool) -> Exit:
@@ -81,14 +90,20 @@ def _judge(
 ) -> ClaimVerdict:
     recipe = measurement.recipe
     index = next((i for i, point in enumerate(recipe.load.ladder) if point == claim.point), None)
+    spoiled = [check for check in broken if check.point in (None, index)]
+    finished = index is not None and measurement.is_complete(index)
     sample = claim_sample(measurement, claim, index) if index in measurement.begun and index is not None else None
     proof = None if sample is None else certificate(sample, claim.metric, claim.quantile, claim.limit_s)
-    spoiled = [check for check in broken if check.point in (None, index)]
+    verdict: Verdict
     if differences := [*_differences(recipe, claim, environment)]:
-        verdict, reason = "not comparable", "; ".join(differences)
+        verdict, reason, proof = "not comparable", "; ".join(differences), None
     elif spoiled:
-        verdict, reason = "invalid measurement", "; ".join(f"{check.rule}: {check.measured}" for check in spoiled)
-    elif sample is None or proof is None or index is None or not measurement.is_complete(index):
+        verdict, reason, proof = (
+            "invalid measurement",
+            "; ".join(f"{each.rule}: {each.measured}" for each in spoiled),
+            None,
+        )
+    elif proof is None or not finished:
         verdict, reason = "not enough samples", f"the point of {claim.point.label} was not finished"
     else:
         verdict, reason = _by_samples(proof)
@@ -102,7 +117,7 @@ def _judge(
         asks=asks(claim),
         verdict=verdict,
         measured_s=None if sample is None else estimate(sample, claim.quantile).value,
-        certificate=None if verdict in ("not comparable", "invalid measurement") else proof,
+        certificate=proof,
         reason=reason,
         holds_for=holds_for(recipe, closed_loop=claim.point.concurrent is not None),
     )
@@ -118,10 +133,10 @@ def asks(claim: Claim) -> str:
     return f"{limit}, beside {claim.against}{before}"
 
 
-def _by_samples(proof: Certificate) -> tuple[str, str]:
+def _by_samples(proof: Certificate) -> tuple[Verdict, str]:
     refuting = refuting_over(proof.n, proof.quantile)
     counted = f"{proof.over:,} of {proof.n:,} requests were over {_time(proof.limit_s)} or failed"
-    share = f"at {proof.confidence:.0%} confidence"
+    share = f"at {proof.confidence * 100:g} % confidence"
     if proof.certified:
         return "reproduced", f"{counted}; up to {proof.allowed:,} certify it {share}"
     if refuting is not None and proof.over >= refuting:
@@ -154,11 +169,9 @@ def _hardware(recipe: Recipe, claim: Claim, environment: Mapping[str, Any]) -> I
     if claim.hardware is not None and claim.hardware != ours:
         yield f"it was made on {claim.hardware}, this on {ours}"
         return
-    found = [str(gpu.get("name")) for gpu in environment.get("gpus") or () if isinstance(gpu, dict)]
-    if claim.hardware is not None and recipe.hardware.gpu is not None:
-        others = sorted({name for name in found if recipe.hardware.gpu not in name})
-        if others:
-            yield f"it was made on {claim.hardware}, and this machine has {' and '.join(others)}"
+    found = sorted({str(gpu.get("name")) for gpu in environment.get("gpus") or () if isinstance(gpu, dict)})
+    if claim.hardware is not None and found and not any(claim.hardware in name for name in found):
+        yield f"it was made on {claim.hardware}, and this machine has {' and '.join(found)}"
 
 
 def _not_what_the_article_ran(recipe: Recipe) -> Iterator[str]:

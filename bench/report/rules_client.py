@@ -63,11 +63,11 @@ def _complete_replies(measurement: Measurement, run: int, point: int) -> Finding
     if wrong:
         return Finding(
             "broken",
-            f"{wrong:,} of {len(rows):,} replies counted as complete are not",
+            f"of {len(rows):,} replies counted as complete, {wrong:,} are not",
             expected,
             "The records were changed, or were written by another client: measure again.",
         )
-    return Finding("kept", f"{len(rows):,} complete replies", expected)
+    return Finding("kept", f"complete replies: {len(rows):,}", expected)
 
 
 def event_loop(measurement: Measurement) -> list[Check]:
@@ -121,9 +121,9 @@ def cpu_to_spare(measurement: Measurement) -> list[Check]:
             if not client.wall_s or not client.processes:
                 return None, "the window has no length"
             busy = client.cpu_s / client.wall_s / client.processes
-            return busy <= BUSY_SHARE, f"{busy:.0%} of a core in each of {client.processes} processes"
+            return busy <= BUSY_SHARE, f"{busy * 100:.0f} % of a core in each of its processes ({client.processes})"
 
-        return _about_client(measurement, run, point, f"at most {BUSY_SHARE:.0%} of a core each", compare)
+        return _about_client(measurement, run, point, f"at most {BUSY_SHARE * 100:g} % of a core each", compare)
 
     return per_point("the client had CPU to spare", judge, measurement)
 

@@ -144,7 +144,7 @@ def nobody_preempted(measurement: Measurement) -> list[Check]:
 
 
 def _nobody_preempted(measurement: Measurement, run: int, point: int) -> Finding:
-    expected = "0 preemptions over the point"
+    expected = "none over the whole point"
     count = increase(measurement, run, point, "preemptions")
     phases = measurement.seen.phases.get((run, point))
     logged = [
@@ -159,10 +159,10 @@ def _nobody_preempted(measurement: Measurement, run: int, point: int) -> Finding
     if count is None and not logged:
         return Finding("unknown", NO_COUNTERS, expected, COUNTERS_ADVICE)
     if not count and not logged:
-        return Finding("kept", "0 preemptions", expected)
+        return Finding("kept", "preemptions: 0", expected)
     return Finding(
         "broken",
-        f"{max(len(logged), round(count or 0)):,} preemptions",
+        f"preemptions: {max(len(logged), round(count or 0)):,}",
         expected,
         "The KV cache is too small for this load: give it more memory, or lower engine.flags.max_num_seqs or the "
         "number of streams.",

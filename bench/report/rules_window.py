@@ -56,7 +56,7 @@ def as_many_in_flight(measurement: Measurement) -> list[Check]:
 
 def _in_flight(measurement: Measurement, run: int, point: int) -> Finding:
     asked = measurement.recipe.load.ladder[point].concurrent or 0
-    expected = f"{asked} within {IN_FLIGHT_SHARE:.0%}, mean over the window"
+    expected = f"{asked} within {IN_FLIGHT_SHARE * 100:g} %, mean over the window"
     window = measurement.windows.get((run, point))
     if window is None or not window.length:
         return Finding("unknown", "the window was never reached", expected, "Let the point end.")

@@ -33,14 +33,14 @@ def fresh_prompts(measurement: Measurement) -> list[Check]:
     if repeated:
         finding = Finding(
             "broken",
-            f"{repeated:,} prompts were also sent at another point or in another run",
+            f"prompts that were also sent at another point or in another run: {repeated:,}",
             expected,
             "Prompts are seeded by fingerprint, run and point, and these were not: measure again with a client as it "
             "was released.",
         )
     else:
         different = 1 + int((np.diff(prompts) != 0).sum()) if len(prompts) else 0
-        finding = Finding("kept", f"{different:,} different prompts in {len(prompts):,} requests", expected)
+        finding = Finding("kept", f"different prompts: {different:,}, requests: {len(prompts):,}", expected)
     return [together("prompts never repeat between points", None, {0: finding})]
 
 

@@ -95,10 +95,10 @@ def test_the_verdict_is_the_binomial_bound(n: int, data: st.DataObject) -> None:
 
 def test_reasons_carry_the_counts() -> None:
     share = "of 300 requests were over 1.05 s or failed"
-    assert judged(with_claim(300, 6)).reason == f"6 {share}; up to 6 certify it at 99% confidence"
-    assert judged(with_claim(300, 25)).reason == f"25 {share}; 25 refute it at 99% confidence"
+    assert judged(with_claim(300, 6)).reason == f"6 {share}; up to 6 certify it at 99 % confidence"
+    assert judged(with_claim(300, 25)).reason == f"25 {share}; 25 refute it at 99 % confidence"
     between = judged(with_claim(300, 7)).reason
-    assert between.startswith(f"7 {share}; up to 6 would certify it and 25 refute it at 99% confidence")
+    assert between.startswith(f"7 {share}; up to 6 would certify it and 25 refute it at 99 % confidence")
     assert "at least 90 requests are needed" in judged(with_claim(50, 0)).reason
 
 
@@ -129,7 +129,8 @@ def test_somebody_elses_engine_is_consistent_at_most() -> None:
             for seen in evidence.observations
         ]
         records = healthy_records(latencies(300, over))
-        report = build_report(make_evidence(records, others, recipe=evidence.recipe))
+        elsewhere = {"gpus": [{"name": "a card of the client's machine"}]}
+        report = build_report(make_evidence(records, others, recipe=evidence.recipe, environment=elsewhere))
         assert report.claims[0].verdict == verdict
         assert "external engine" in report.title
 
@@ -215,6 +216,7 @@ def test_the_projects_own_claims_are_about_what_they_were_made_with() -> None:
     [
         ({"gpus": [{"name": "NVIDIA H200"}]}, "reproduced"),
         ({"gpus": [{"name": "NVIDIA B200"}]}, "not comparable"),
+        ({"gpus": [{"name": "NVIDIA B200"}, {"name": "NVIDIA H200"}]}, "reproduced"),
         ({"gpus": []}, "reproduced"),
         ({"gpus": None}, "reproduced"),
         ({"gpus": ["odd"]}, "reproduced"),
@@ -261,12 +263,12 @@ def test_a_broken_rule_of_the_whole_run_spoils_the_claim() -> None:
     records[-1] = replace(records[-1], segments=repeated)
     found = judged(make_evidence(records, whole.observations, recipe=whole.recipe))
     assert found.verdict == "invalid measurement"
-    assert found.reason.startswith("prompts never repeat between points: 1 prompts")
+    assert found.reason.startswith("prompts never repeat between points: prompts that were also sent")
 
 
 def test_a_broken_rule_at_another_point_leaves_the_claim_alone() -> None:
     evidence = healthy(latencies(300, 0), recipe=make_recipe(claims=[make_claim()]))
-    busy: list[Observation] = [*evidence.observations]
+    busy = list(evidence.observations)
     (at,) = (number for number, seen in enumerate(busy) if seen.kind == "client" and seen.point == 1)
     busy[at] = make_client(point=1, lag_p99_s=1.0)
     records = healthy_records(latencies(300, 0)) + healthy_records(latencies(300, 0), point=1, at=1000.0)
@@ -279,7 +281,8 @@ def test_a_broken_rule_at_another_point_leaves_the_claim_alone() -> None:
 def test_a_point_that_was_not_finished_proves_nothing() -> None:
     recipe = make_recipe(load=LADDER_OF_ONE, claims=[make_claim()])
     records = healthy_records(latencies(300, 0))
-    for observations in ([make_started(), *phases(0, 0)[:4]], []):
+    unfinished: list[list[Observation]] = [[make_started(), *phases(0, 0)[:4]], []]
+    for observations in unfinished:
         found = judged(make_evidence(records if observations else [], observations, recipe=recipe))
         assert found.verdict == "not enough samples"
         assert found.reason == "the point of 20 streams was not finished"

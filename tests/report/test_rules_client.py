@@ -134,13 +134,13 @@ def test_a_client_that_says_nothing_of_itself_is_unknown(rule: Callable[[Measure
 def test_a_reply_called_complete_that_is_not_breaks_the_rule(changes: dict[str, Any]) -> None:
     check = only(rules_client.complete_replies(measured([make_record(), make_record(**changes)])))
     assert check.verdict == "broken"
-    assert check.measured == "1 of 2 replies counted as complete are not"
+    assert check.measured == "of 2 replies counted as complete, 1 are not"
 
 
 def test_failures_are_not_asked_to_be_complete() -> None:
     records = [make_record(), make_failure(Outcome.CUT), make_record(outcome=Outcome.SHORT, completion_tokens=1)]
     check = only(rules_client.complete_replies(measured(records)))
-    assert (check.verdict, check.measured) == ("kept", "1 complete replies")
+    assert (check.verdict, check.measured) == ("kept", "complete replies: 1")
 
 
 def test_priming_may_ask_for_fewer_tokens() -> None:

@@ -232,7 +232,7 @@ def test_preemptions_by_the_counter(count: float | None, verdict: str) -> None:
 def test_preemptions_by_the_log(count: float | None) -> None:
     check = only(rules_engine.nobody_preempted(measured(event("preemption", 50.0), preemptions=count)))
     assert check.verdict == "broken"
-    assert check.measured == "1 preemptions"
+    assert check.measured == "preemptions: 1"
 
 
 @pytest.mark.parametrize("t", [-1.0, DONE + 1])

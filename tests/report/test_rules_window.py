@@ -84,12 +84,12 @@ def test_streams_are_not_asked_to_be_in_flight() -> None:
 def test_fresh_prompts_are_kept() -> None:
     check = only(fresh_prompts(Measurement.of(healthy([0.1] * 10, runs=2, points=2))))
     assert check.point is None
-    assert (check.verdict, check.measured) == ("kept", "44 different prompts in 44 requests")
+    assert (check.verdict, check.measured) == ("kept", "different prompts: 44, requests: 44")
 
 
 def test_a_prompt_may_repeat_within_its_point() -> None:
     check = only(fresh_prompts(Measurement.of(make_evidence([make_record(), make_record()], []))))
-    assert (check.verdict, check.measured) == ("kept", "1 different prompts in 2 requests")
+    assert (check.verdict, check.measured) == ("kept", "different prompts: 1, requests: 2")
 
 
 @pytest.mark.parametrize("elsewhere", [{"point": 1}, {"run": 1}])
@@ -97,7 +97,7 @@ def test_a_prompt_that_was_seen_elsewhere_breaks_it(elsewhere: dict[str, int]) -
     records = [make_record(segments=((5, 60), (6, 40))), make_record(segments=((5, 60), (6, 40)), **elsewhere)]
     check = only(fresh_prompts(Measurement.of(make_evidence(records, []))))
     assert check.verdict == "broken"
-    assert check.measured.startswith("1 prompts were also sent")
+    assert check.measured == "prompts that were also sent at another point or in another run: 1"
 
 
 def test_a_shared_prefix_is_no_repeated_prompt() -> None:
@@ -107,7 +107,7 @@ def test_a_shared_prefix_is_no_repeated_prompt() -> None:
 
 def test_without_requests_nothing_repeats() -> None:
     check = only(fresh_prompts(Measurement.of(make_evidence([], []))))
-    assert (check.verdict, check.measured) == ("kept", "0 different prompts in 0 requests")
+    assert (check.verdict, check.measured) == ("kept", "different prompts: 0, requests: 0")
 
 
 SEGMENTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=4).map(tuple)
