@@ -67,7 +67,7 @@ def _complete_replies(measurement: Measurement, run: int, point: int) -> Finding
             expected,
             "The records were changed, or were written by another client: measure again.",
         )
-    return Finding("kept", f"complete replies: {len(rows):,}", expected)
+    return Finding("kept", f"{len(rows):,} complete {'reply' if len(rows) == 1 else 'replies'}", expected)
 
 
 def event_loop(measurement: Measurement) -> list[Check]:

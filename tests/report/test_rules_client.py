@@ -140,7 +140,7 @@ def test_a_reply_called_complete_that_is_not_breaks_the_rule(changes: dict[str, 
 def test_failures_are_not_asked_to_be_complete() -> None:
     records = [make_record(), make_failure(Outcome.CUT), make_record(outcome=Outcome.SHORT, completion_tokens=1)]
     check = only(rules_client.complete_replies(measured(records)))
-    assert (check.verdict, check.measured) == ("kept", "complete replies: 1")
+    assert (check.verdict, check.measured) == ("kept", "1 complete reply")
 
 
 def test_priming_may_ask_for_fewer_tokens() -> None:
