@@ -20,9 +20,20 @@ def test_the_report_in_short() -> None:
     assert text.startswith("## A test\n\n**Not reproduced: 1 of 2 comparable claims.**\n")
     assert "| 20 streams | 200 | 0 | 500 ms | 500 ms | **500 ms** | 500 to 500 ms |" in text
     assert "**reproduced**" in text
-    assert "- load.turn\\_gap.mean\\_s = 4.0 (assumption): the source does not say" in text
+    assert "- load.turn\\_gap.mean\\_s = 4.0: the source does not say" in text
     assert f"`{report.fingerprint}`" in text
     assert text.endswith("from the raw records.\n")
+
+
+def test_release_notes_count_what_cannot_be_compared_and_list_what_was_scaled_in_a_line() -> None:
+    claims = [make_claim(), make_claim(id="b", hardware="B200"), make_claim(id="c", hardware="B200")]
+    report = build_report(healthy(LATENCIES, recipe=make_recipe(claims=claims)))
+    scaled = report.assumptions[0].model_copy(update={"kind": "scaled"})
+    text = render_markdown(report.model_copy(update={"assumptions": (scaled, scaled)}))
+    assert "2 published figures cannot be compared" in text
+    assert "not comparable" not in text
+    assert "Scaled to fit: load.turn\\_gap.mean\\_s = 4.0, load.turn\\_gap.mean\\_s = 4.0.\n" in text
+    assert "### Assumed" not in text
 
 
 def test_a_table_row_has_as_many_cells_as_its_head() -> None:
