@@ -62,7 +62,7 @@ def not_real(recipe: Recipe, *, external: bool, partial: bool) -> tuple[str, ...
     found = {
         "dummy weights": dummy,
         "toy weights": not dummy and not checkpoint.real,
-        "synthetic acceptance": _settings(flags.get("speculative_config")).get("rejection_sample_method")
+        "synthetic acceptance": json_table(flags.get("speculative_config")).get("rejection_sample_method")
         == "synthetic",
         "CPU": recipe.hardware.kind == "cpu",
         "scaled prompts": bool(scaled(recipe, "workload")),
@@ -102,8 +102,8 @@ def holds_for(recipe: Recipe, *, closed_loop: bool) -> str:
     return f"a mean turn gap of {gap.mean_s:g} s ({gap.distribution})"
 
 
-def _settings(flag: Any) -> dict[str, Any]:  # noqa: ANN401  a flag may have any JSON type
-    """A flag that vLLM takes as JSON: a table in most recipes, but its text means the same."""
+def json_table(flag: Any) -> dict[str, Any]:  # noqa: ANN401  a flag may have any JSON type
+    """A flag that vLLM takes as JSON: a table in most recipes, but its text means the same; empty if it is neither."""
     if isinstance(flag, str):
         try:
             flag = json.loads(flag)

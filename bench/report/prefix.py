@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from bench.report.counters import increase
+from bench.report.disclosure import json_table
 from bench.report.model import PrefixCache
 from bench.workload.prefix_cache_bounds import HitPrediction, ServedPrompt
 from bench.workload.prefix_cache_rules import CacheRules
@@ -35,7 +36,7 @@ OTHER_RULES: Final = frozenset({"prefix_match_unit", "mamba_cache_mode", "kv_tra
 """Flags under which hits follow rules that nobody has modelled here."""
 
 DEFAULT_CHUNK_TOKENS: Final = 8192
-"""vLLM's own max_num_batched_tokens for a server on a card of 70 GiB and more, where the recipe sets none
+"""vLLM's own max_num_batched_tokens for a server on an H100, H200 or B200, where the recipe sets none
 (`EngineArgs.get_batch_defaults` in vllm/engine/arg_utils.py, 0.26.0)."""
 
 
@@ -110,18 +111,15 @@ def _prompt_tokens(measurement: Measurement, run: int, point: int) -> int:
 def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
     """The rules of the engine that served this recipe; None where they are not known."""
     flags = recipe.engine.flags
-    if started.block_size is None or not flags.keys().isdisjoint(OTHER_RULES):
-        return None
     chunk = flags.get("max_num_batched_tokens", DEFAULT_CHUNK_TOKENS)
-    speculative = flags.get("speculative_config")
-    drafts = speculative.get("num_speculative_tokens", 0) if isinstance(speculative, dict) else 0
+    drafts = json_table(flags.get("speculative_config")).get("num_speculative_tokens", 0)
+    size = started.block_size
+    if not (isinstance(size, int) and isinstance(chunk, int) and isinstance(drafts, int)):
+        return None
+    if not 0 < size <= chunk or drafts < 0 or not flags.keys().isdisjoint(OTHER_RULES):
+        return None
     # Every model of this project is a hybrid: recurrent layers beside attention.
-    return CacheRules(
-        block_size=started.block_size,
-        hybrid=True,
-        chunk_tokens=chunk if isinstance(chunk, int) else DEFAULT_CHUNK_TOKENS,
-        draft_tokens=drafts,
-    )
+    return CacheRules(block_size=size, hybrid=True, chunk_tokens=chunk, draft_tokens=drafts)
 
 
 def _served(measurement: Measurement, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[ServedPrompt]:

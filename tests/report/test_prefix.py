@@ -84,7 +84,7 @@ def test_the_predictor_sees_what_the_client_saw() -> None:
     [
         ({}, DEFAULT_CHUNK_TOKENS, 0),
         ({"max_num_batched_tokens": 16384}, 16384, 0),
-        ({"max_num_batched_tokens": "16k"}, DEFAULT_CHUNK_TOKENS, 0),
+        ({"speculative_config": '{"num_speculative_tokens": 2}'}, DEFAULT_CHUNK_TOKENS, 2),
         ({"speculative_config": {"method": "mtp", "num_speculative_tokens": 4}}, DEFAULT_CHUNK_TOKENS, 4),
     ],
 )
@@ -101,6 +101,11 @@ def test_the_rules_are_those_of_the_recipe_and_the_engine(flags: dict[str, Any],
     [
         ({"block_size": None}, {}),
         ({"prefix_caching": None}, {}),
+        ({"block_size": 0}, {}),
+        ({"block_size": 4097}, {"max_num_batched_tokens": 4096}),
+        ({}, {"max_num_batched_tokens": "16k"}),
+        ({}, {"speculative_config": {"num_speculative_tokens": -1}}),
+        ({}, {"speculative_config": {"num_speculative_tokens": "few"}}),
         ({}, {"prefix_match_unit": 16}),
         ({}, {"mamba_cache_mode": "all"}),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,10 @@ def test_records_survive_lines_and_parquet(
     assert records_of(read) == records
     assert read.equals(table_of(records))
     assert pq.read_metadata(parquet).metadata is None  # an embedded Arrow schema could name extension types
+
+
+def test_there_is_a_column_for_every_field_of_a_record() -> None:
+    assert SCHEMA.names == [field.name for field in fields(RequestRecord)]
 
 
 def test_a_record_is_one_line() -> None:
