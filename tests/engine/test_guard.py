@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from bench.engine import guarded
 from bench.engine.guard import CANNOT_START
 from bench.engine.guarded import GuardedProcess
 
@@ -136,6 +137,19 @@ def test_a_guard_killed_leaves_nothing(family: Family, which: str) -> None:
     assert process.poll() == (-signal.SIGKILL if which == "outer" else 128 + signal.SIGKILL)
     _, left = psutil.wait_procs([outer, inner], timeout=HUNG_S)
     assert not left
+
+
+def test_a_guard_that_does_not_answer_is_killed_and_leaves_nothing(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(family, "--stubborn", grace_s=0.1)
+    family.pids()
+    outer, _ = guards(process)
+    outer.suspend()
+    monkeypatch.setattr(guarded, "_FORCE_WITHIN_S", 0.1)
+    process.stop()
+    family.wait_until_gone()
+    assert process.poll() == -signal.SIGKILL
 
 
 CLIENT = """
