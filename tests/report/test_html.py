@@ -280,3 +280,41 @@ def test_values_of_the_environment_are_words() -> None:
     assert {"a.0.x", "yes", "unknown", "v" * view.VALUE_LETTERS + " ...", "p, 2"} <= set(cells)
     assert "40 entries" in cells
     assert ", ".join(f"{name} {version}" for name, version in packages.items()) in cells
+
+
+def schemes() -> list[dict[str, str]]:
+    """The colours of light and dark mode, by name."""
+    return [
+        dict(re.findall(r"--([\w-]+): #(\w{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[:2]
+    ]
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, contrast ratio of two sRGB colours in hex: (L1 + 0.05) / (L2 + 0.05) of the relative luminances."""
+
+    def luminance(colour: str) -> float:
+        shares = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_reference() -> None:
+    assert contrast("ffffff", "000000") == pytest.approx(21)
+    assert contrast("777777", "ffffff") == pytest.approx(4.48, abs=0.005)  # the usual example of a grey that just fails
+
+
+@pytest.mark.parametrize("colours", schemes(), ids=["light", "dark"])
+def test_text_and_marks_stand_out_in_light_and_in_dark(colours: dict[str, str]) -> None:
+    text = [(name, "page") for name in ("ink", "soft", "accent", "good", "bad", "warn", "p50", "p90", "p95", "p99")]
+    text += [("soft", "panel"), ("ink", "panel"), ("soft", "plain-wash"), ("soft", "bad-wash")]
+    text += [(tone, f"{tone}-wash") for tone in ("good", "bad", "warn")]
+    marks = [(name, on) for name in ("waiting", "prefill", "decode", "bad") for on in ("page", "panel")]
+    marks += [(f"s{number}", "page") for number in range(8)]
+    ratios = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in text}
+    mark_ratios = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in marks}
+    assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}
+    assert {pair: ratio for pair, ratio in mark_ratios.items() if ratio < 3} == {}
