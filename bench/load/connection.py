@@ -149,7 +149,8 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Bytes are there and are read next: the moment to ask the kernel since when."""
         del sizehint
-        if self._sock is not None:
+        self._kernel_s = None
+        if self._sock is not None and self._wire.certified():
             try:
                 self._kernel_s = kernel_stamp(self._sock)
             except OSError as error:

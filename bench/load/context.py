@@ -68,6 +68,20 @@ class LoadModel(Protocol):
         ...
 
 
+async def unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Run to the end, or until `stop` is set or this task is cancelled: then the work is cancelled, and waited for."""
+    doing = asyncio.ensure_future(work)
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+        doing.cancel()
+        await asyncio.wait((doing, stopped))
+    if not doing.cancelled():
+        doing.result()
+
+
 async def together(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all of them; the first that fails ends the others, and its error is raised as it is."""
     try:

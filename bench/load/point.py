@@ -11,7 +11,7 @@ from bench.load.alarm import Alarm
 from bench.load.bargein import BargeInLoad
 from bench.load.clock import RunClock
 from bench.load.closed import ClosedLoad
-from bench.load.context import Context, LoadModel, Times, together
+from bench.load.context import Context, LoadModel, Times, together, unless_stopped
 from bench.load.http import Client
 from bench.load.open import OpenLoad
 from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
@@ -141,10 +141,6 @@ class PointRun:
         if self._sender.failure is not None:
             raise self._sender.failure
 
-    def stop(self) -> None:
-        """Give up every open request, record it as cancelled, send nothing more."""
-        self._sender.close(Outcome.CANCELLED, STOPPED)
-
     def _recorded(self, record: RequestRecord) -> None:
         times = self._times
         if times is not None and record.sent_s is not None and times.steady <= record.intended_s < times.drain:
@@ -181,18 +177,7 @@ async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of the
         StreamproofError: the server's first reply shows that none will ever count; also whatever `on_record` raises.
     """
     async with PointRun(plan, source, client, clock, on_record) as point:
-        work = asyncio.ensure_future(_phases(plan, clock, point, on_phase))
-        stopped = asyncio.ensure_future(stop.wait())
-        try:
-            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                point.stop()
-        finally:
-            stopped.cancel()
-            work.cancel()
-            await asyncio.wait((work, stopped))
-        if not work.cancelled():
-            work.result()
+        await unless_stopped(_phases(plan, clock, point, on_phase), stop)
     point.check()
 
 

@@ -1,0 +1,214 @@
+"""One operating point on several client processes of this host.
+
+Each process has its own loop, connections and share of the streams; all are on the run's clock, which one host's
+processes share. Raw records come back and are merged; whatever is computed is computed once, from all of them. One
+process primes, all begin the ramp at the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
+
+from bench.errors import StreamproofError
+from bench.load.context import Times, together, unless_stopped
+from bench.load.plan import BargeIn, Closed, Open, PointPlan, Replay, Shard, Streams
+from bench.load.point import OnPhase, Phase
+from bench.load.selfcheck import SelfSamples, observation
+from bench.load.worker import Command, Message, Prepared, Primed, Target, work
+from bench.observe.observations import PhaseStarted
+from bench.records import RequestRecord
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
+
+    from bench.load.clock import RunClock
+    from bench.load.sender import OnRecord
+    from bench.load.source import TurnSource
+
+MakeSource: TypeAlias = "Callable[[], TurnSource]"
+Kind = TypeVar("Kind")
+
+REQUESTS_PER_S: Final = 150.0
+"""Of one process. A reply of 34 chunks costs about 1.5 ms, so this is a quarter of a core: beyond that, chunks that
+come together begin to wait for each other."""
+
+LEAD_S: Final = 0.5
+"""Between the decision to begin and the ramp: every process has heard of it and set its streams up."""
+
+FAREWELL_S: Final = 5.0
+"""A process that was told to stop and has not ended by then is killed."""
+
+
+def processes_for(plan: PointPlan, cores: int) -> int:
+    """How many client processes a point needs, with one core left to everything else; from the most that can arrive."""
+    match plan.model:
+        case Streams() as streams:
+            rate = streams.count / streams.gap.mean_s
+        case BargeIn(streams=streams):
+            rate = streams.count / streams.gap.mean_s
+        case Closed() as closed:
+            rate = closed.count / closed.fastest_reply_s
+        case Open() as arrivals:
+            rate = arrivals.rate
+        case Replay():
+            rate = 0.0
+    return max(1, min(cores - 1, math.ceil(rate / REQUESTS_PER_S)))
+
+
+async def run_point_on(  # noqa: PLR0913, PLR0917  the parts of `run_point`, and two more
+    processes: int,
+    plan: PointPlan,
+    make_source: MakeSource,
+    target: Target,
+    clock: RunClock,
+    on_record: OnRecord,
+    on_phase: OnPhase,
+    stop: asyncio.Event,
+) -> None:
+    """As `bench.load.point.run_point`, on several processes.
+
+    Args:
+        processes: how many.
+        plan: of the whole point.
+        make_source: makes the same source in each process; it is pickled.
+        target: the server.
+        clock: of the run.
+        on_record: as there; called in this process.
+        on_phase: likewise.
+        stop: likewise.
+
+    Raises:
+        UsageError, StreamproofError: as there; also if a process ended before its work.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        team = [
+            await stack.enter_async_context(
+                _Process(replace(plan, shard=Shard(index=index, of=processes)), make_source, target, clock, on_record)
+            )
+            for index in range(processes)
+        ]
+        await unless_stopped(_phases(team, plan, clock, on_phase), stop)
+
+
+async def _phases(team: list[_Process], plan: PointPlan, clock: RunClock, on_phase: OnPhase) -> None:
+    def started(phase: Phase, t: float) -> None:
+        on_phase(PhaseStarted(t=t, run=plan.run, point=plan.point, phase=phase))
+
+    async def announce(times: Times) -> None:
+        phases: tuple[tuple[Phase, float], ...] = (
+            ("ramp", times.ramp),
+            ("steady", times.steady),
+            ("drain", times.drain),
+        )
+        for phase, t in phases:
+            await asyncio.sleep(t - clock.now())
+            started(phase, t)
+
+    async def prepared(process: _Process) -> None:
+        await process.expect(Prepared)
+
+    async def driven(process: _Process) -> None:
+        samples.append(await process.expect(SelfSamples))
+
+    samples: list[SelfSamples] = []
+    await together(prepared(process) for process in team)
+    started("prime", clock.now())
+    team[0].tell("prime")
+    await team[0].expect(Primed)
+    times = Times.of(plan, clock.now() + LEAD_S)
+    for process in team:
+        process.tell(times)
+    await together((announce(times), *(driven(process) for process in team)))
+    started("done", clock.now())
+    on_phase(observation(samples, run=plan.run, point=plan.point, t=times.drain))
+
+
+class _Process:
+    """A client process, as its parent sees it. Leaving the context stops it and takes the records it still has."""
+
+    def __init__(
+        self, plan: PointPlan, make_source: MakeSource, target: Target, clock: RunClock, on_record: OnRecord
+    ) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._theirs: Connection = theirs
+        self._process: SpawnProcess = context.Process(
+            target=work, args=(theirs, plan, make_source, target, clock), daemon=True
+        )
+        self._name = f"client process {plan.shard.index + 1} of {plan.shard.of}"
+        self._on_record = on_record
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._ended = asyncio.Event()
+        self._failure: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._process.start)
+        self._theirs.close()
+        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._readable)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tell("stop")
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._ended.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._ended.wait()
+        await asyncio.to_thread(self._process.join)
+        self._process.close()
+        self._ours.close()
+        if self._failure is not None and kind in (None, asyncio.CancelledError):
+            raise self._failure
+
+    def tell(self, command: Command) -> None:
+        """Give it a command; one that has ended does not hear it."""
+        with contextlib.suppress(OSError):
+            self._ours.send(command)
+
+    async def expect(self, kind: type[Kind]) -> Kind:
+        """Its next message, which must be of this kind.
+
+        Raises:
+            Exception: the error that it met, or that `on_record` raised for one of its records.
+        """
+        message = await self._messages.get()
+        if isinstance(message, Exception):
+            raise message
+        if not isinstance(message, kind):
+            raise TypeError(f"{self._name} sent {message!r} instead of {kind.__name__}")
+        return message
+
+    def _readable(self) -> None:
+        try:
+            while self._ours.poll():
+                self._take(self._ours.recv())
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(self._ours.fileno())
+            self._ended.set()
+            self._messages.put_nowait(
+                StreamproofError(
+                    f"{self._name} ended before its work",
+                    remedy="Was it killed (for memory, say)? Its records up to then are kept.",
+                )
+            )
+
+    def _take(self, message: Message | RequestRecord) -> None:
+        if not isinstance(message, RequestRecord):
+            self._messages.put_nowait(message)
+        elif self._failure is None:
+            try:
+                self._on_record(message)
+            except Exception as error:  # noqa: BLE001  it is raised where the process is awaited
+                self._failure = error
+                self._messages.put_nowait(error)
