@@ -179,10 +179,18 @@ def _not_what_the_article_ran(recipe: Recipe) -> Iterator[str]:
     unreal = [words for words in not_real(recipe, external=False, partial=False) if words != "scaled prompts"]
     if unreal:
         yield f"measured with {', '.join(unreal)}"
-    if made_smaller := scaled(recipe, "workload", "engine"):
-        yield f"scaled to fit: {', '.join(made_smaller)}"
+    for table in ("workload", "engine"):
+        if made_smaller := scaled(recipe, table):
+            yield f"{_few(made_smaller)} scaled to fit"
     if replaced := [key for key in recipe.overridden if not key.startswith(_LEFT_OPEN)]:
-        yield f"set on the command line: {', '.join(replaced)}"
+        yield f"{_few(replaced)} set on the command line"
+
+
+def _few(keys: list[str]) -> str:
+    """At most three of them by name; the assumptions list them all."""
+    named = ", ".join(keys[:3])
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    return f"{named}{more} {'was' if len(keys) == 1 else 'were'}"
 
 
 def _time(seconds: float) -> str:

@@ -40,6 +40,11 @@ DEFAULT_CHUNK_TOKENS: Final = 8192
 (`EngineArgs.get_batch_defaults` in vllm/engine/arg_utils.py, 0.26.0)."""
 
 
+CPU_SPLIT_TOKENS: Final = 128
+"""What vLLM's CPU build steers prefill chunks by, unless it was started with a block size (rule 6 of
+`bench.workload.prefix_cache_rules`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Predicted hit tokens of a point.
@@ -118,8 +123,13 @@ def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
         return None
     if not 0 < size <= chunk or drafts < 0 or not flags.keys().isdisjoint(OTHER_RULES):
         return None
-    # Every model of this project is a hybrid: recurrent layers beside attention.
-    return CacheRules(block_size=size, hybrid=True, chunk_tokens=chunk, draft_tokens=drafts)
+    return CacheRules(
+        block_size=size,
+        hybrid=True,  # as every model of this project: recurrent layers beside attention
+        chunk_tokens=chunk,
+        draft_tokens=drafts,
+        split_tokens=CPU_SPLIT_TOKENS if recipe.hardware.kind == "cpu" and "block_size" not in flags else None,
+    )
 
 
 def _served(measurement: Measurement, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[ServedPrompt]:

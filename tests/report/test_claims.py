@@ -162,15 +162,19 @@ def test_what_it_holds_for_names_the_turn_gap() -> None:
         (
             {},
             {"sources": {"workload.prompt_tokens": {"kind": "scaled", "why": "smaller"}}},
-            "scaled to fit: workload.prompt_tokens",
+            "workload.prompt_tokens was scaled to fit",
         ),
         (
             {},
             {"sources": {"engine.flags.max_num_seqs": {"kind": "scaled", "why": "smaller"}}},
-            "scaled to fit: engine.flags.max_num_seqs",
+            "engine.flags.max_num_seqs was scaled to fit",
         ),
-        ({}, {"overridden": ["workload.prompt_tokens"]}, "set on the command line: workload.prompt_tokens"),
-        ({}, {"overridden": ["engine.flags.max_num_seqs"]}, "set on the command line: engine.flags.max_num_seqs"),
+        ({}, {"overridden": ["workload.prompt_tokens"]}, "workload.prompt_tokens was set on the command line"),
+        (
+            {},
+            {"overridden": ["engine.env.A", "engine.env.B", "engine.env.C", "engine.env.D", "engine.env.E"]},
+            "engine.env.A, engine.env.B, engine.env.C and 2 more were set on the command line",
+        ),
         ({"hardware": None}, {"hardware": {"kind": "cpu", "gpu": None}}, "measured with CPU"),
     ],
 )

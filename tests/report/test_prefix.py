@@ -9,7 +9,7 @@ import pytest
 from bench.records import Outcome
 from bench.report import prefix
 from bench.report.measurement import Measurement
-from bench.report.prefix import DEFAULT_CHUNK_TOKENS, Hits, measured, predict, prefix_cache
+from bench.report.prefix import CPU_SPLIT_TOKENS, DEFAULT_CHUNK_TOKENS, Hits, measured, predict, prefix_cache
 from bench.workload.prefix_cache_bounds import HitPrediction, ServedPrompt, predict_served
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
@@ -94,6 +94,14 @@ def test_the_rules_are_those_of_the_recipe_and_the_engine(flags: dict[str, Any],
     predict(measurement([make_record()], make_started(), recipe=recipe), spy)
     ((_, rules),) = spy.asked
     assert rules == CacheRules(block_size=BLOCK, hybrid=True, chunk_tokens=chunk, draft_tokens=drafts)
+
+
+@pytest.mark.parametrize(("flags", "split"), [({}, CPU_SPLIT_TOKENS), ({"block_size": 128}, None)])
+def test_the_cpu_build_steers_by_its_default_block_size(flags: dict[str, Any], split: int | None) -> None:
+    spy = Spy()
+    recipe = make_recipe(hardware={"kind": "cpu", "gpu": None}, engine={"flags": flags})
+    predict(measurement([make_record()], make_started(), recipe=recipe), spy)
+    assert spy.asked[0][1].split_tokens == split
 
 
 @pytest.mark.parametrize(
