@@ -59,11 +59,10 @@ def seen_before(turns: Sequence[Turn]) -> list[int]:
     nodes: dict[tuple[int, int], int] = {}
     shares = []
     for turn in turns:
-        node, shared, known = 0, 0, True
+        node = shared = 0
         for segment in turn.segments:
             step = (node, segment.key)
-            known = known and step in nodes
-            shared += segment.tokens if known else 0
+            shared += segment.tokens if step in nodes else 0  # behind an unknown step, every node is a new one
             node = nodes.setdefault(step, len(nodes) + 1)
         shares.append(shared)
     return shares

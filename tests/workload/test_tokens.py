@@ -73,6 +73,22 @@ def test_padding_and_truncation_of_the_file_are_off(folder: Path) -> None:
     assert 2 < CheckpointTokenizer.from_folder(folder).count("one two three four five six") < 64
 
 
+def test_what_the_file_would_add_is_not_added(folder: Path, tokenizer: CheckpointTokenizer) -> None:
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    first = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [first, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}},
+    }
+    path.write_text(json.dumps(content))
+    adding = CheckpointTokenizer.from_folder(folder)
+    assert adding.ids("Hello.") == tokenizer.ids("Hello.")
+    assert adding.count("Hello.") == tokenizer.count("Hello.")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

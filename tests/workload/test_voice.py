@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.errors import StreamproofError, UsageError
+from bench.workload.prompt import Message, Part, Prompts
 from bench.workload.script import AGENTS
 from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.turn import Turn
@@ -159,6 +160,12 @@ def test_streams_and_conversations_differ(tokenizer: CheckpointTokenizer) -> Non
     assert len(set(bodies)) == len(bodies)
 
 
+def test_callers_call_about_different_things(tokenizer: CheckpointTokenizer) -> None:
+    source = workload(tokenizer, turns=[5, 5])
+    desks = {source.call(stream, 0).turns[-2].agent for stream in range(12)}
+    assert desks == {"booking", "support"}
+
+
 def test_turns_are_numbered_and_in_order(tokenizer: CheckpointTokenizer) -> None:
     for conversation, call in enumerate(islice(workload(tokenizer).calls(0), 3)):
         assert [(turn.conversation, turn.turn) for turn in call] == [(conversation, turn) for turn in range(len(call))]
@@ -257,6 +264,22 @@ def test_a_prefix_of_another_length_is_a_fault(tokenizer: CheckpointTokenizer, m
     monkeypatch.setattr("bench.workload.conversation.Writer.system", lambda *_: "#1\nYou are the booking desk.")
     with pytest.raises(StreamproofError, match="instead of 500"):
         workload(tokenizer)
+
+
+def test_tokens_of_a_history_that_are_not_those_of_the_prompt_are_a_fault(
+    tokenizer: CheckpointTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(prompts: Prompts, role: str, content: str, *, coded: bool = False) -> Message:
+        message = made(prompts, role, content, coded=coded)
+        if role != "assistant":
+            return message
+        return Message(role, content, Part(message.part.text, message.part.ids[1:], message.part.segments))
+
+    made = Prompts.message
+    source = workload(tokenizer)
+    monkeypatch.setattr(Prompts, "message", spoilt)
+    with pytest.raises(StreamproofError, match="joins parts"):
+        next(source.calls(0))
 
 
 def test_people_find_a_plausible_call(tokenizer: CheckpointTokenizer) -> None:
