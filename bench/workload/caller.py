@@ -88,7 +88,21 @@ _REMARKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller. Dates are ISO; `miles` is what the clock shows now."""
+    """One caller, who does not exist.
+
+    Attributes:
+        first, last: name.
+        make, model, colour: of the car.
+        year: in which the car was built.
+        registration: without spaces, upper case.
+        postcode: at home.
+        mobile: from the range that the regulator keeps free for fiction.
+        email: at a domain that is reserved for examples.
+        miles: what the car's clock shows now.
+        home: the branch that the caller uses.
+        remark: what the account says about dealing with this caller.
+        last_month: month of the last visit.
+    """
 
     first: str
     last: str
@@ -119,8 +133,8 @@ class Caller:
             year=rng.randint(2008, 2024),
             registration=fake.license_plate().replace(" ", ""),
             postcode=fake.postcode(),
-            mobile=f"07{rng.randint(100, 999)} {rng.randint(100000, 999999)}",
-            email=f"{first}.{last}@{fake.free_email_domain()}".lower().replace("'", ""),
+            mobile=f"07700 900{rng.randint(0, 999):03d}",
+            email=f"{first}.{last}@{fake.safe_domain_name()}".lower().replace("'", ""),
             miles=rng.randint(6, 140) * 1000,
             home=rng.choice(company.branches),
             remark=rng.choice(_REMARKS),

@@ -257,7 +257,7 @@ def _branches(rng: random.Random, fake: Faker) -> tuple[Branch, ...]:
             town=town,
             street=f"{rng.randint(2, 240)} {fake.street_name()}",
             postcode=fake.postcode(),
-            phone=f"0{rng.randint(1200, 1999)} {rng.randint(100000, 999999)}",
+            phone=f"01632 960{rng.randint(0, 999):03d}",  # kept free for fiction by the regulator
             landmark=landmark,
             parking=rng.choice(_PARKING),
             extras=tuple(rng.sample(_EXTRAS, 2)),

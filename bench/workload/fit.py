@@ -2,7 +2,7 @@
 
 A text is put together from pieces whose lengths add up: sentences, each with the space before it, or lines, each with
 the line break behind it. No tokenizer of the kinds that we know merges across such a border (see
-`bench.workload.tokens` and its tests), and whoever needs the exact count checks the whole text at the end.
+`bench.workload.prompt` and its tests), and whoever needs the exact count checks the whole text at the end.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from bench.workload.company import LOCALE, Company
 from bench.workload.conversation import Writer
 from bench.workload.script import AGENTS
 
-TEXTS = {"1": "d59c58afab2666bcee9f15cdd5fd1c0c1f4c11f0ee688a7444eb62dd825197df"}
+TEXTS = {"1": "5b53729c58fd2ec6e9671afd39c32d38663e79f7eadba4ab3b7368f77bcb39d8"}
 """By version, the SHA-256 of what `texts` gives."""
 
 
