@@ -8,8 +8,12 @@
 - A guard itself is killed with -9: the other one kills the engine.
 
 Both guards are child subreapers: an engine process whose parent dies becomes the child of the nearest living guard,
-so that none can get away, whatever session or process group it moved to. A guard writes nothing, reads nothing, and
-ends with the engine's exit status; 128 + N when signal N ended the engine, as a shell would say.
+so that none can get away, whatever session or process group it moved to. A guard reads nothing, writes nothing but
+that a program cannot be started, and ends with the engine's exit status; 128 + N when signal N ended the engine, as a
+shell would say.
+
+What it cannot do: when client and both guards are killed with -9 at the same moment, only the engine's first process
+goes with them (PR_SET_PDEATHSIG).
 
 vLLM needs this. When its first process is killed, EngineCore and its workers live on and keep the GPU's memory.
 """

@@ -7,8 +7,9 @@ What vLLM 0.26.0 counts, as seen on the real engine and in its source:
 - `prefix_cache_queries` and `_hits` count tokens when a request is scheduled.
 - `request_success`, summed over its `finished_reason`, counts finished requests. A request whose client goes away is
   counted **nowhere**: the label "abort" exists, but stays at zero for it.
-- The counters are updated after the reply's last byte is handed to the client, so they lag a little: read them with
-  `MetricsPage.settled_counters`.
+- `prompt_tokens_cached` counts the cached part of a prompt when `prompt_tokens` counts the prompt.
+- The counters are updated after the step's outputs are handed on to the replies, so they may lag behind the last byte:
+  read them with `MetricsPage.settled_counters`.
 """
 
 from __future__ import annotations

@@ -174,11 +174,7 @@ class RunningProcess:
     def events(self) -> list[EngineEvent]:
         """The events since the last call, oldest first; after an unwanted end the last one is "died"."""
         self.alive()
-        taken: list[EngineEvent] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                taken.append(self._events.popleft())
-        return taken
+        return [self._events.popleft() for _ in range(len(self._events))]
 
     def stop(self) -> None:
         """Stop it in good order, then by force. Safe to call twice, and when it is dead already."""
@@ -213,6 +209,7 @@ class RunningProcess:
 
     def _inspect(self) -> EngineStarted:
         ready_s = self._elapsed()
+        self._follower.catch_up()
         model = choose_model(served_models(self.base_url), self._launch.model, self.base_url)
         page = MetricsPage(self.base_url).read()
         cache = page.cache_config() if page else CacheConfig(block_size=None, prefix_caching=None)
@@ -269,8 +266,6 @@ def _free_port() -> int:
 def describe_exit(status: int) -> str:
     """An exit status in words: 128 + N is signal N, as a shell says; below zero it is the guard's own end."""
     number = status - 128 if status > 128 else -status
-    if status in range(129):
-        return f"it ended with status {status}"
     with contextlib.suppress(ValueError):
         return f"it was killed by {signal.Signals(number).name}"
     return f"it ended with status {status}"

@@ -4,6 +4,7 @@ import base64
 import fcntl
 import hashlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -194,7 +195,10 @@ def test_an_interrupted_installation_leaves_nothing_that_looks_whole(
     os.mkfifo(f"{fifo}.never")
     command = [sys.executable, "-c", HALF_WAY, str(installation.lock), str(installation.target), "", str(uv)]
     with subprocess.Popen(command, env={**os.environ, "FIFO": str(fifo)}, stdout=subprocess.DEVNULL) as client:
-        hanging = int(fifo.read_text())  # until the environment is half there
+        reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        assert select.select([reading], [], [], ENOUGH_S)[0]  # until the environment is half there
+        hanging = int(os.read(reading, 100))
+        os.close(reading)
         client.kill()
     assert not installation.is_there()
     assert len(left(installation)) == 2

@@ -3,10 +3,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from bench.engine import log_follower
 from bench.engine.log_follower import LogFollower
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from bench.engine.log_lines import LogLine
 
@@ -47,3 +50,16 @@ def test_stop_reads_what_was_written_last_and_may_be_called_again(tmp_path: Path
     follower.stop()
     follower.stop()
     assert len(taken.lines) == 100_000
+
+
+def test_whoever_cannot_wait_catches_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "READ_EVERY_S", 3600.0)
+    log, taken = tmp_path / "log", Taken()
+    log.touch()
+    follower = LogFollower(log, lambda: 0.0, taken)
+    log.write_bytes(b"whole\npart")
+    follower.catch_up()
+    assert [text for text, _ in taken.lines] == ["whole"]
+    follower.stop()
+    follower.catch_up()
+    assert [text for text, _ in taken.lines] == ["whole", "part"]
