@@ -24,6 +24,7 @@ from bench.report.verify_compare import differences
 from bench.report.verify_files import Finding, HostileFolder, RefusedError, shown
 from bench.report.verify_json import HostileJsonError, strict_loads
 from bench.report.verify_parquet import read_hostile_records
+from bench.report.verify_work import check_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +131,8 @@ class _Check:
         drawn = {files.MARKDOWN: render_markdown(report), files.PAGE: render_page(report, evidence)}
         changed = [name for name, text in drawn.items() if contents[name] != text.encode()]
         if changed:
-            raise RefusedError(*(Finding(name, "does not show what report.json says") for name in changed))
+            remedy = f"Unless it was edited, another commit of this version drew it: {report.producer.commit}."
+            raise RefusedError(*(Finding(name, "does not show what report.json says", remedy) for name in changed))
         self.passed.append(PAGES)
 
 
@@ -158,9 +160,13 @@ def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Atte
 def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
     records = read_hostile_records(contents[files.RECORDS])
     try:
-        return evidence_of(contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], records)
+        evidence = evidence_of(
+            contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], records
+        )
     except EvidenceError as error:
         raise RefusedError(Finding(error.file, error.reason)) from error
+    check_work(evidence)
+    return evidence
 
 
 def _check_figures(raw: bytes, evidence: Evidence, attested: Attested) -> Report:
