@@ -1,1 +1,6 @@
 """What callers say: agents, prefixes, turns, seeds. Pure."""
+
+from typing import Final
+
+VERSION: Final = "1"
+"""Of the texts. It is part of the fingerprint; whoever changes a single word of them gives it a new value."""
