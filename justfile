@@ -13,55 +13,66 @@ default:
 
 # Run a target end to end: engine, ladder of streams, verdicts, signed report (just repro cpu)
 [group("measure")]
+[no-exit-message]
 repro target *options:
     @{{ python }} repro "$@"
 
 # Complete the report of a run that was cut off (killed client, full disk)
 [group("measure")]
+[no-exit-message]
 finish folder *options:
     @{{ python }} finish "$@"
 
 # Check a report: signature, digests, then every figure and verdict again from the raw records
 [group("reports")]
+[no-exit-message]
 verify folder *options:
     @{{ python }} verify "$@"
 
 # List the targets
 [group("recipes")]
+[no-exit-message]
 recipes *options:
     @{{ python }} recipes "$@"
 
 # A target's resolved recipe, with sources, fingerprint and the exact vllm serve command line
 [group("recipes")]
+[no-exit-message]
 show target *options:
     @{{ python }} show "$@"
 
 # One conversation of a target's workload, as people would read it
 [group("recipes")]
+[no-exit-message]
 workload target *options:
     @{{ python }} workload "$@"
 
 # Everything that CI runs: lint, types, all tests, the real engine included
 [group("develop")]
+[no-exit-message]
 test *options: lint format types
     @{{ dev }} pytest "$@"
 
 # The tests that need no engine (about a minute)
 [group("develop")]
+[no-exit-message]
 test-fast *options:
     @{{ dev }} pytest -m "not engine" "$@"
 
 # Rules of style
 [group("develop")]
+[no-exit-message]
 lint:
     @{{ dev }} ruff check .
 
 # Layout of the code
 [group("develop")]
+[no-exit-message]
 format *options="--check .":
     @{{ dev }} ruff format {{ options }}
 
 # Types
 [group("develop")]
+[no-exit-message]
 types:
     @{{ dev }} mypy

@@ -90,7 +90,10 @@ def show(
         typer.echo(line)
         return
     console = Console(highlight=False)
-    console.print(Syntax(recipe_toml(recipe), "toml", background_color="default"))
+    if console.is_terminal:
+        console.print(Syntax(recipe_toml(recipe), "toml", background_color="default", word_wrap=True))
+    else:
+        typer.echo(recipe_toml(recipe))
     digest, missing = fingerprint_for_show(recipe)
     console.print(f"[bold]fingerprint[/]   {digest}" + (f"\n              without {missing}" if missing else ""))
     console.print("[bold]command line[/]")

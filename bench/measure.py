@@ -16,8 +16,9 @@ from bench.load.clock import RunClock
 from bench.load.http import Client
 from bench.load.plan import PointPlan
 from bench.load.point import run_point
+from bench.observe.gpu import Gpus
 from bench.observe.observations import ClientSelf, Counters, PhaseStarted
-from bench.observe.sampler import sample
+from bench.observe.sampler import Sampler
 from bench.plan import RunPlan
 from bench.recorder import Cause, Recorder, RunEnded
 from bench.records import Outcome, RequestRecord
@@ -65,8 +66,8 @@ async def measure(run: Run) -> None:
         StreamproofError: the first replies show that none will ever count.
     """
     ended = _End()
-    async with ended.on_signals(), _watched(run, ended), _client(run) as client:
-        page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
+    page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
+    async with ended.on_signals(), _watched(run, page, ended), _client(run) as client:
         for point in range(len(run.plan.recipe.load.ladder)):
             await _measure_point(run, point, client, page, ended)
             if ended.reason is not None:
@@ -109,30 +110,35 @@ def _client(run: Run) -> Client:
 
 
 @asynccontextmanager
-async def _watched(run: Run, ended: _End) -> AsyncIterator[None]:
-    """The engine's events are recorded as they come; its death ends the run."""
+async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[None]:
+    """Events and samples are recorded as they come; the engine's death ends the run."""
 
-    async def look() -> None:
+    async def watch(sampler: Sampler) -> None:
         while True:
-            alive = run.engine.alive()
-            died = ""
-            for event in run.engine.events():
-                run.recorder.observe(event)
-                died = event.line if event.event == "died" else died
-            if not alive:
-                ended.now("engine", f"the engine died: {died}")
+            try:
+                if not _record_news(run, sampler):
+                    ended.now("engine", "the engine died")
+                    return
+            except RunEnded as full:
+                ended.now(full.cause, full.detail)
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 
-    watch = asyncio.create_task(look())
-    watch.add_done_callback(lambda task: ended.stop.set() if not task.cancelled() and task.exception() else None)
-    try:
-        yield
-    finally:
-        watch.cancel()
-        (outcome,) = await asyncio.gather(watch, return_exceptions=True)
-    if isinstance(outcome, RunEnded):
-        raise outcome
+    with Gpus() as gpus, Sampler(run=run.run, clock=run.clock.now, page=page, gpus=gpus) as sampler:
+        watching = asyncio.create_task(watch(sampler))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait((watching,))
+
+
+def _record_news(run: Run, sampler: Sampler) -> bool:
+    """Records what engine and sampler have to tell; whether the engine lives."""
+    alive = run.engine.alive()
+    for observation in (*run.engine.events(), *sampler.take()):
+        run.recorder.observe(observation)
+    return alive
 
 
 async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage, ended: _End) -> None:
@@ -179,8 +185,7 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
 
     await count("before")
     plan = PointPlan.from_recipe(load, point=point, run=run.run, seed=derive(*seed))
-    async with sample(run.engine, page, clock=run.clock.now, run=run.run, observe=run.recorder.observe):
-        await run_point(plan, source, client, run.clock, on_record, on_phase, ended.stop)
+    await run_point(plan, source, client, run.clock, on_record, on_phase, ended.stop)
     if ended.reason is None:
         await count("after")
         run.recorder.sync()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError
 from bench.workload import VERSION
+from bench.workload.tokens import CheckpointTokenizer
+from bench.workload.voice import VoiceWorkload
 from quantize.checkpoint import ResolvedCheckpoint, resolve
 from recipes.fingerprint import Pinned, file_sha256, fingerprint
 
@@ -55,6 +57,18 @@ def plan_run(recipe: Recipe, *, external: bool = False) -> RunPlan:
         recipe=recipe,
         checkpoint=checkpoint,
         pinned=pins_of(recipe, None if external else checkpoint.sha256, external=external),
+    )
+
+
+def example_workload(recipe: Recipe) -> VoiceWorkload:
+    """The recipe's workload as its first run would begin it, to be looked at."""
+    checkpoint = resolve(recipe.checkpoint)
+    return VoiceWorkload(
+        recipe.workload,
+        tokenizer=CheckpointTokenizer.from_folder(checkpoint.tokenizer),
+        model=recipe.target,
+        seed=("example",),
+        vocab_size=checkpoint.vocab_size,
     )
 
 

@@ -25,15 +25,16 @@ from bench.display import Display, JsonDisplay, display_for
 from bench.engine.base import Engine
 from bench.engine.environment import ensure_environment
 from bench.engine.external import ExternalEngine
-from bench.engine.preflight import check_hardware
+from bench.engine.pins import REPOSITORY
+from bench.engine.preflight import check_hardware, device_variables
 from bench.engine.process import Launch, ProcessEngine
 from bench.errors import StreamproofError
 from bench.load.clock import RunClock
 from bench.measure import Run, measure
-from bench.observe.environment import observe_environment
+from bench.observe.environment import Client, describe_environment
 from bench.observe.observations import Finished
 from bench.plan import plan_run
-from bench.recorder import Recorder, RunEnded
+from bench.recorder import Cause, Recorder, RunEnded
 from bench.report import folder_files as files
 from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
@@ -101,9 +102,8 @@ class _Job:
         self._base_url = base_url
         self._model = model
         self._display = display
-        machine = observe_environment()
-        if base_url is None:
-            check_hardware(recipe.hardware, machine)
+        machine = describe_environment(REPOSITORY)
+        self._gpus = () if base_url else check_hardware(recipe.hardware, machine)
         self._plan = plan_run(recipe, external=base_url is not None)
         self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
         if base_url is None:  # before there is a folder: a failed installation leaves no report
@@ -112,7 +112,7 @@ class _Job:
         # A server of somebody else's may remember the prompts of an earlier job; an engine of ours is new.
         self._nonce = started_at if base_url else ""
         provenance = Provenance(
-            producer=_producer(machine.git_commit, dirty=machine.git_dirty),
+            producer=_producer(machine.client),
             started_at=started_at,
             pinned=self._plan.pinned,
         )
@@ -137,9 +137,12 @@ class _Job:
                 recorder.interrupted(ended, t=self._clock.now(), run=number)
             except KeyboardInterrupt:
                 recorder.interrupted(RunEnded("user", "stopped by Ctrl-C"), t=self._clock.now(), run=number)
-            except StreamproofError as error:
-                recorder.interrupted(RunEnded("engine", error.message), t=self._clock.now(), run=number)
-                finish_after_failure(recorder, self.folder)
+            except Exception as error:
+                cause: Cause = "engine" if isinstance(error, StreamproofError) else "client"
+                detail = f"{type(error).__name__}: {error}".splitlines()[0]
+                recorder.interrupted(RunEnded(cause, detail), t=self._clock.now(), run=number)
+                recorder.close()
+                finish(self.folder)  # a partial report; the failure itself is what the user must read
                 raise
 
     def _one_run(self, number: int, recorder: Recorder) -> None:
@@ -166,17 +169,11 @@ class _Job:
             environment=ensure_environment(recipe.engine.lock, say=self._display.note),
             arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host="127.0.0.1", port=port),
             model=recipe.target,
-            env=recipe.engine.env,
+            env={**recipe.engine.env, **device_variables(self._gpus)},
             log=self.folder / files.engine_log(number),
             ready_timeout_s=recipe.engine.ready_timeout_s,
         )
         return ProcessEngine(launch, run=number, clock=self._clock.now, on_progress=self._display.engine)
-
-
-def finish_after_failure(recorder: Recorder, folder: Path) -> None:
-    """A partial report of a run that failed; the failure itself is what the user must read."""
-    recorder.close()
-    finish(folder)
 
 
 @contextmanager
@@ -193,8 +190,8 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _producer(commit: str | None, *, dirty: bool | None) -> Producer:
-    return Producer(name="streamproof", version=version("streamproof"), commit=commit, dirty=dirty)
+def _producer(client: Client) -> Producer:
+    return Producer(name="streamproof", version=version("streamproof"), commit=client.commit, dirty=client.dirty)
 
 
 def _tell(report: Report, folder: Path, display: Display, *, quiet: bool) -> None:

@@ -41,15 +41,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_ends_the_run_and_still_takes_the_reason(small_disk: Path) -> None:
-    kept = 0
+    kept: list[int] = []
+
+    def fill(recorder: Recorder) -> None:
+        for number in range(100_000):
+            recorder.record(make_record())
+            kept.append(number)
+
     with Recorder(small_disk) as recorder:
         with pytest.raises(RunEnded, match="No space left") as ended:
-            for _ in range(100_000):
-                recorder.record(make_record())
-                kept += 1
+            fill(recorder)
         assert ended.value.cause == "disk"
         recorder.interrupted(ended.value, t=2.0, run=0)
-    assert len(read(small_disk / files.RUNNING_RECORDS).records) == kept
+    assert len(read(small_disk / files.RUNNING_RECORDS).records) == len(kept)
     last = OBSERVATION.validate_json((small_disk / files.OBSERVATIONS).read_bytes())
     assert isinstance(last, Interrupted)
     assert last.cause == "disk"
