@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import subprocess
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.errors import StreamproofError
 from bench.workload.corpus import training_text
 from quantize.toy.documents import read_documents, write_documents
 from quantize.toy.layout import CORPUS, MANIFEST, TOKENIZER, TOKENIZER_TEXT
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 SEED: Final = 1
 """Of the committed checkpoint's corpus."""
 
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+"""Where the workload's text is under version control."""
+
+_TEXT_FOLDER: Final = "bench/workload"
 _LIMIT_BYTES: Final = 20_000_000
 _LONGEST: Final = 9_000
 """Characters of a document. Longer ones would not fit into the longest window, and their replies would be cut off."""
@@ -43,7 +49,11 @@ def prepare(out: Path, *, seed: int = SEED, limit_bytes: int = _LIMIT_BYTES) -> 
 
     Returns:
         The manifest that was written beside the documents.
+
+    Raises:
+        StreamproofError: the workload's text is not committed.
     """
+    commit = text_commit(REPOSITORY)
     count = write_documents(out / CORPUS, _short(training_text(seed)), limit_bytes=limit_bytes)
     sample = list(islice(read_documents(out / CORPUS), 0, None, _TOKENIZER_STRIDE))
     write_tokenizer_text(out / TOKENIZER_TEXT, sample)
@@ -51,6 +61,7 @@ def prepare(out: Path, *, seed: int = SEED, limit_bytes: int = _LIMIT_BYTES) -> 
     manifest: dict[str, object] = {
         "source": f"bench.workload.corpus.training_text({seed}), documents of at most {_LONGEST} characters",
         "command": f"python -m quantize.toy.prepare --seed {seed} --limit-bytes {limit_bytes}",
+        "workload_commit": commit,
         "seed": seed,
         "documents": count,
         "bytes": (out / CORPUS).stat().st_size,
@@ -59,6 +70,38 @@ def prepare(out: Path, *, seed: int = SEED, limit_bytes: int = _LIMIT_BYTES) -> 
     }
     (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return manifest
+
+
+def text_commit(repository: Path) -> str:
+    """The last commit that changed the workload's text: without it, the corpus cannot be made again.
+
+    Args:
+        repository: a git checkout.
+
+    Returns:
+        40 hexadecimal digits.
+
+    Raises:
+        StreamproofError: the text was changed since, or this is no git checkout.
+    """
+    if _git(repository, "status", "--porcelain", "--", _TEXT_FOLDER):
+        raise StreamproofError(
+            f"{repository / _TEXT_FOLDER} has changes that are not committed: nobody could make this corpus again",
+            remedy="Commit them first.",
+        )
+    return _git(repository, "log", "-1", "--format=%H", "--", _TEXT_FOLDER)
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(repository), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  fixed words and a path
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StreamproofError(
+            f"{' '.join(command)} failed, so the version of the workload's text is unknown: {error}",
+            remedy="Run this in a git checkout, with git installed.",
+        ) from error
+    return done.stdout.strip()
 
 
 def write_tokenizer_text(path: Path, texts: Iterable[str]) -> None:

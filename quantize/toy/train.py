@@ -1,7 +1,9 @@
 """Trains the toy checkpoint: `python -m quantize.toy.train --corpus DIR --out DIR`.
 
-Runs on one GPU in minutes, or on two CPU cores with fewer and smaller steps. The same seed on the same machine and
-library versions gives the same weights on CPU; a GPU adds what its kernels add in another order.
+Runs on one H200 in five minutes as it stands, or on two CPU cores in a quarter of an hour with fewer and smaller steps
+(`--steps 150 --rows 1 --draft-steps 2 --peak-rate 4e-3`); with two drafts a step the engine then makes about 1.97 tokens
+a step instead of 2.57. The same seed on the same machine and library versions gives the same weights on CPU; on a GPU
+some kernels add in an order of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from quantize.toy.tokenizer import END_OF_TEXT, TURN_END, token_id
 _HELD_OUT: Final = 64
 _EVALUATED_ROWS: Final = 16
 _WINDOW: Final = 2560
-"""Tokens a row: the longest documents, about as long as the engine's prompts, fit with their last reply."""
+"""Tokens a row: nearly every document fits with its last reply, and the engine's prompts are no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Settings:
     """
 
     seed: int = 20_261_130
-    steps: int = 2_000
+    steps: int = 700
     rows: int = 16
     peak_rate: float = 2e-3
     weight_decay: float = 0.05

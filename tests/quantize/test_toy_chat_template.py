@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any, NoReturn
 
 import pytest
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from bench.workload.corpus import training_dialogues, training_text
 from quantize.toy.tokenizer import CHAT_TEMPLATE
 
 ASK: dict[str, Any] = {"role": "user", "content": "Is my car ready?"}
@@ -97,3 +99,13 @@ def test_calls_and_their_results_are_written_as_blocks() -> None:
 def test_what_qwen_does_not_read_is_refused(messages: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(TemplateError, match=words):
         render(messages)
+
+
+def test_the_training_text_is_what_the_template_renders() -> None:
+    for dialogue, text in islice(zip(training_dialogues(3), training_text(3), strict=True), 5):
+        messages = [{"role": "system", "content": dialogue.system}, {"role": "user", "content": dialogue.record}]
+        for turn in dialogue.turns:
+            messages += [{"role": "user", "content": turn.caller}, {"role": "assistant", "content": turn.reply}]
+        reply = messages.pop()["content"]
+        prompt = render(messages, add_generation_prompt=True, enable_thinking=False)
+        assert text == f"{prompt}{reply}<|im_end|>\n"

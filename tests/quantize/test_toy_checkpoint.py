@@ -61,6 +61,7 @@ def test_provenance_says_how_it_came_to_be() -> None:
     assert provenance["device"]
     assert set(provenance["libraries"]) >= {"torch", "transformers", "tokenizers", "safetensors"}
     assert len(provenance["corpus"]["sha256"]) == 64
+    assert len(provenance["corpus"]["workload_commit"]) == 40
     assert 0 < provenance["result"]["final_loss"]["decoder"] < math.log(TOY.vocab)
 
 

@@ -5,9 +5,6 @@ import sys
 from pathlib import Path
 
 import torch  # type: ignore[import-not-found, unused-ignore]  # only in the engine's environment
-from transformers.models.qwen3_5_moe import (  # type: ignore[import-not-found, unused-ignore]  # as above
-    modeling_qwen3_5_moe as qwen,
-)
 
 from quantize.toy import train
 from quantize.toy.layout import WEIGHTS
@@ -50,16 +47,16 @@ def largest_draft_error(toy: Toy, tokens: torch.Tensor) -> float:
         for anchor in (0, 1, 7, together[0].shape[1] - 1)
         for step, alone in enumerate(draft_as_the_engine_does(toy, hidden, embedded, anchor, steps))
     ]
-    return max(errors)
+    return float(max(errors))
 
 
 def largest_experts_error(toy: Toy) -> float:
     block = toy.decoder.layers[0].mlp
     hidden = torch.randn(1, 40, TOY.hidden)
     ours = block(hidden)
-    toy.decoder.config._experts_implementation = "eager"  # noqa: SLF001  transformers' own switch
+    toy.decoder.config._experts_implementation = "eager"
     theirs = block(hidden)
-    toy.decoder.config._experts_implementation = "dense"  # noqa: SLF001  as above
+    toy.decoder.config._experts_implementation = "dense"
     return float((ours - theirs).abs().max())
 
 
@@ -88,7 +85,7 @@ def main() -> None:
         "untouched": untouched_parameters(toy, tokens),
         "digests": [digest_of_training(corpus, work / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))],
     }
-    print(json.dumps(report))
+    sys.stdout.write(json.dumps(report) + "\n")
 
 
 if __name__ == "__main__":
