@@ -1,7 +1,7 @@
 """Trains the toy checkpoint: `python -m quantize.toy.train --corpus DIR --out DIR`.
 
 Runs on one H200 in five minutes as it stands, or on two CPU cores in a quarter of an hour with fewer and smaller steps
-(`--steps 150 --rows 1 --draft-steps 2 --peak-rate 4e-3`); with two drafts a step the engine then makes about 1.97 tokens
+(`--steps 150 --rows 1 --draft-steps 2 --peak-rate 4e-3`); with two drafts a step the engine then makes 1.97 tokens
 a step instead of 2.57. The same seed on the same machine and library versions gives the same weights on CPU; on a GPU
 some kernels add in an order of their own.
 """
