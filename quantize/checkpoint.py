@@ -62,6 +62,7 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
 
 def _from_hub(checkpoint: Checkpoint) -> ResolvedCheckpoint:
     # Imported here: half a second that only hub checkpoints need to spend.
+    import httpx2  # noqa: PLC0415  as above
     from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError  # noqa: PLC0415
 
@@ -73,7 +74,7 @@ def _from_hub(checkpoint: Checkpoint) -> ResolvedCheckpoint:
             f"The hub has no repository {checkpoint.name}, or it is private or gated.",
             remedy="Check the name; for a gated one accept its terms and set HF_TOKEN.",
         ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, LocalEntryNotFoundError, httpx2.HTTPError, OSError) as error:
         raise StreamproofError(
             f"The hub cannot be reached for {checkpoint.name}: {type(error).__name__}.",
             remedy="Give the host network access, or download the repository elsewhere and name the folder: "
