@@ -208,8 +208,8 @@ class RunningProcess:
         on_progress(StartProgress(Stage.READY.words, self._elapsed()))
 
     def _inspect(self) -> EngineStarted:
+        self._follower.catch_up()  # before the time is taken: no stage may begin after the engine was ready
         ready_s = self._elapsed()
-        self._follower.catch_up()
         model = choose_model(served_models(self.base_url), self._launch.model, self.base_url)
         page = MetricsPage(self.base_url).read()
         cache = page.cache_config() if page else CacheConfig(block_size=None, prefix_caching=None)

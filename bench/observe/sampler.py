@@ -1,7 +1,7 @@
 """Samples engine, GPU and host about once a second, beside the measurement.
 
 It runs in a thread: reading a page or a driver waits for somebody else, and the event loop that measures must not.
-Measured: a round costs the client 1.2 ms of CPU with a page of vLLM's size, and an H200's driver answers in 0.1 to 7 ms.
+Measured: a round costs the client 1.2 ms of CPU with a page of vLLM's size, and an H200's driver answers within 7 ms.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,8 +69,10 @@ def family(tmp_path: Path) -> Iterator[Family]:
     family = Family(tmp_path / "fifo")
     yield family
     for line in family._text.decode().splitlines():  # so that a failing test leaves nothing either
-        if psutil.pid_exists(pid := int(line.split()[1])) and FAMILY.name in " ".join(psutil.Process(pid).cmdline()):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(psutil.Error):
+            process = psutil.Process(int(line.split()[1]))
+            if FAMILY.name in " ".join(process.cmdline()):
+                process.kill()
 
 
 def start(family: Family, *options: str, grace_s: float = 60.0) -> GuardedProcess:
