@@ -138,12 +138,11 @@ def _sweep(folder: Path) -> None:
 def _settle_records(folder: Path) -> None:
     """Turns the lines of the run into Parquet. The lines go only when the Parquet file is in its place."""
     lines, parquet = folder / files.RUNNING_RECORDS, folder / files.RECORDS
-    if not lines.exists():
-        if parquet.exists():
-            return
-        lines.touch()  # ended before the first request: no record, but a report
+    if parquet.exists() and not lines.exists():
+        return
     temporary = files.beside(parquet)
     try:
+        lines.touch()  # a run that ended before its first request has no record, but a report
         convert(lines, temporary)
         files.put(temporary, parquet)
     except OSError as error:

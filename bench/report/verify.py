@@ -7,6 +7,7 @@ verification: whatever came after it would rest on nothing.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ from bench.report.verify_parquet import read_hostile_records
 from bench.report.verify_work import check_work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from bench.report.evidence import Evidence
@@ -128,7 +129,8 @@ class _Check:
         if other:
             self.notes.append(f"report.md and report.html were not compared with report.json. {other}")
             return
-        drawn = {files.MARKDOWN: render_markdown(report), files.PAGE: render_page(report, evidence)}
+        with _computing():
+            drawn = {files.MARKDOWN: render_markdown(report), files.PAGE: render_page(report, evidence)}
         changed = [name for name, text in drawn.items() if contents[name] != text.encode()]
         if changed:
             remedy = f"Unless it was edited, another commit of this version drew it: {report.producer.commit}."
@@ -165,7 +167,8 @@ def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
         )
     except EvidenceError as error:
         raise RefusedError(Finding(error.file, error.reason)) from error
-    check_work(evidence)
+    with _computing():
+        check_work(evidence)
     return evidence
 
 
@@ -184,10 +187,8 @@ def _check_figures(raw: bytes, evidence: Evidence, attested: Attested) -> Report
                 f"Verify it with the version of {PRODUCT} that made it.",
             )
         )
-    try:
+    with _computing():
         computed = build_report(evidence)
-    except StreamproofError as error:
-        raise RefusedError(Finding(files.RECORDS, f"gives no report: {error.message}")) from error
     different = differences(stored, computed.model_dump(mode="json"))
     if different:
         remedy = _other_version(evidence)
@@ -199,6 +200,20 @@ def _check_figures(raw: bytes, evidence: Evidence, attested: Attested) -> Report
     if differences(attested.predicate, said):
         raise RefusedError(Finding(files.ATTESTATION, "its summary says something else than report.json"))
     return report
+
+
+@contextmanager
+def _computing() -> Iterator[None]:
+    """Whatever made-up evidence does to our arithmetic is a refusal, never a traceback."""
+    try:
+        yield
+    except RefusedError:
+        raise
+    except StreamproofError as error:
+        raise RefusedError(Finding(files.RECORDS, f"gives no report: {error.message}")) from error
+    except Exception as error:
+        reason = f"gives no report: {type(error).__name__} while it was computed again"
+        raise RefusedError(Finding(files.RECORDS, reason)) from error
 
 
 def _other_version(evidence: Evidence) -> str:

@@ -333,6 +333,22 @@ def test_records_of_a_point_that_the_recipe_does_not_have(report: Signed) -> Non
     assert refusals(report)[files.RECORDS].startswith("gives no report:")
 
 
+def test_records_that_break_our_arithmetic_are_refused_and_not_a_traceback(report: Signed) -> None:
+    path = report.path / files.RECORDS
+    table = pq.read_table(path, schema=SCHEMA)
+    pq.write_table(with_column(table, "prompt_tokens", np.full(table.num_rows, 2**62)), path, store_schema=False)
+    report.sign_again()
+    assert refusals(report) == {files.RECORDS: "gives no report: ArrowInvalid while it was computed again"}
+
+
+def test_observations_that_cannot_be_drawn_are_refused_and_not_a_traceback(report: Signed) -> None:
+    gauge = '{"kind":"gauges","t":%s,"run":0,"running":1.0,"waiting":null,"kv_usage":null}\n'
+    with (report.path / files.OBSERVATIONS).open("a") as file:
+        file.write(gauge % "-1.7e308" + gauge % "1.7e308")
+    report.sign_again()
+    assert refusals(report) == {files.RECORDS: "gives no report: OverflowError while it was computed again"}
+
+
 def test_another_version_says_so_and_its_pages_are_not_compared(
     report: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

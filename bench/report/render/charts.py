@@ -83,13 +83,13 @@ def _axis(low: float, high: float, step: float, label: Callable[[float], str], *
     return Axis(low, end * step if whole_steps else high, ticks)
 
 
-def seconds_axis(high: float, *, pieces: int = 5, whole_steps: bool = True) -> Axis:
+def seconds_axis(high: float, *, pieces: int = 5) -> Axis:
     """From 0 to `high` seconds or a little more; one unit for all labels."""
     high = high if high > 0 else 1.0
     step = nice_step(high, pieces)
     if step * pieces < 1:
-        return _axis(0, high, step, lambda value: f"{value * 1000:g} ms", whole_steps=whole_steps)
-    return _axis(0, high, step, lambda value: f"{value:g} s", whole_steps=whole_steps)
+        return _axis(0, high, step, lambda value: f"{value * 1000:g} ms", whole_steps=True)
+    return _axis(0, high, step, lambda value: f"{value:g} s", whole_steps=True)
 
 
 def share_axis(*, pieces: int = 4) -> Axis:
@@ -99,7 +99,8 @@ def share_axis(*, pieces: int = 4) -> Axis:
 
 def clock_axis(low: float, high: float, *, pieces: int = 5) -> Axis:
     """Time since the run's epoch; ticks at 1, 2, 5, 10, 15, 30 s or min, ... ."""
-    high = high if high > low else low + 1
+    room = abs(low) * 1e-9  # as much as floats this large can still tell apart
+    high = high if high - low > room else low + max(1.0, room)
     rough = (high - low) / pieces
     steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600)
     step = next((step for step in steps if step >= rough), nice_step(high - low, pieces))
