@@ -14,7 +14,7 @@ from bench.bundle.make import Options, make_bundle
 from bench.bundle.wheels import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench.bundle.make import Made
     from recipes.schema import Recipe
@@ -30,6 +30,7 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
     keep: Sequence[str] = (),
     with_checkpoint: bool = False,
     with_caches: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
 ) -> int:
     """Makes a bundle and tells what is in it.
 
@@ -42,6 +43,7 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         keep: names of left-out rules that shall not apply.
         with_checkpoint: carry the weights too.
         with_caches: folder of compile caches to carry.
+        overrides: those that `recipe` was resolved with: the run on the host will get them too.
 
     Returns:
         The exit code.
@@ -57,6 +59,7 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         keep=tuple(keep),
         with_checkpoint=with_checkpoint,
         caches=with_caches,
+        overrides=overrides or {},
     )
     console = Console(highlight=False)
     tell(make_bundle(recipe, options, say=console.print), console)

@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from bench.bundle.left_out import Saving, leave_out
 from bench.errors import StreamproofError
@@ -100,13 +100,13 @@ def committed_files(repository: Path, commit: str, prefix: str) -> list[Entry]:
         for member in tar:
             if member.isdir():
                 continue
-            content = tar.extractfile(member)
-            if content is None or not member.isreg():
+            if not member.isreg():
                 raise StreamproofError(
                     f"{member.name} is committed as a link, which a bundle does not carry.",
                     remedy="Commit the file itself.",
                 )
-            entries.append(Entry(f"{prefix}{member.name}", content.read(), bool(member.mode & 0o100)))
+            content = cast("IO[bytes]", tar.extractfile(member)).read()
+            entries.append(Entry(f"{prefix}{member.name}", content, bool(member.mode & 0o100)))
     return entries
 
 

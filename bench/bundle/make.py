@@ -6,9 +6,9 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from bench.bundle import left_out, requirements, wheels
 from bench.bundle.archive import pack
@@ -22,7 +22,6 @@ from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
 from bench.report.folder_files import canonical_json, sha256
 from bench.report.keys import own_signer, public_pem
-from recipes.fingerprint import file_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +51,7 @@ class Options:
         keep: names of left-out rules that shall not apply.
         with_checkpoint: whether the weights are carried too.
         caches: folder of compile caches to carry; None for none.
+        overrides: of the recipe, key to value: the run on the host will get them too.
     """
 
     out: Path
@@ -61,6 +61,7 @@ class Options:
     keep: Sequence[str] = ()
     with_checkpoint: bool = False
     caches: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,27 +122,27 @@ class _Maker:
         self._glibc = 0
 
     def make(self, folder: Path, signer: Signer) -> Made:
+        # What can be refused is refused first: fetching and packing take minutes.
         commit = head(self._repository)
-        pin = load_pins().engine(self._recipe.engine.lock)
-        if self._options.host.python not in pin.python:
-            raise UsageError(
-                f"the engine {self._recipe.engine.lock} is locked for Python {', '.join(pin.python)}, "
-                f"not {self._options.host.python}.",
-                remedy="Name one of them with --python.",
-            )
-        lock = self._repository / pin.lock
-        host_has = provided(requirements.blocks(lock.read_text(encoding="utf-8")), self._options.host_packages)
-        version = self._version()
+        client = {entry.path: entry for entry in committed_files(self._repository, commit.id, f"{layout.CLIENT}/")}
+        lock = self._lock(client)
+        gpu, keep = self._recipe.hardware.gpu, self._options.keep
+        client_rules = left_out.rules_for(left_out.CLIENT, gpu=gpu, keep=keep)
+        engine_rules = left_out.rules_for(self._recipe.engine.lock, gpu=gpu, keep=keep)
+        caches = self._caches()
+        weights = [entry for entry in self._weights() if entry.path not in client]
+        version = self._version(client)
+        host_has = provided(requirements.blocks(lock), self._options.host_packages)
         software = [
-            *committed_files(self._repository, commit.id, f"{layout.CLIENT}/"),
-            *self._client_packages(version),
-            *self._engine(lock, host_has),
-            *self._caches(),
+            *client.values(),
+            *self._client_packages(version, client_rules),
+            *self._engine(lock, host_has, engine_rules),
+            *caches,
         ]
-        weights = self._weights({entry.path for entry in software})
         archives = [self._pack("software", software, folder, commit, compress=True)]
         if weights:
             archives.append(self._pack("checkpoint", weights, folder, commit, compress=False))
+        overrides = [word for key, value in self._options.overrides.items() for word in ("--set", f"{key}={value}")]
         written = manifest.Manifest(
             target=self._recipe.target,
             title=self._recipe.title,
@@ -151,24 +152,45 @@ class _Maker:
             python=self._options.host.python,
             glibc=f"2.{self._glibc}",
             engine=self._recipe.engine.lock,
-            engine_lock_sha256=file_sha256(lock),
+            engine_lock_sha256=sha256(lock.encode()),
             host_provides=host_has,
             left_out=tuple(manifest.LeftOut(s.rule.name, s.rule.why, s.size) for s in self._savings),
             archives=tuple(archives),
-            next_arguments=("repro", self._recipe.target),
+            next_arguments=("repro", self._recipe.target, *overrides),
         )
         self._write(folder, written, signer)
         return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._savings))
 
-    def _version(self) -> str:
-        project = tomllib.loads((self._repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        return str(project["version"])
+    def _lock(self, client: Mapping[str, Entry]) -> str:
+        """The engine's closure as it is committed.
 
-    def _client_packages(self, version: str) -> list[Entry]:
+        Raises:
+            UsageError: the host's Python is none of its, or the recipe is not one that the client will have.
+        """
+        name = self._recipe.engine.lock
+        pin = load_pins().engine(name)
+        if self._options.host.python not in pin.python:
+            raise UsageError(
+                f"the engine {name} is locked for Python {', '.join(pin.python)}, not {self._options.host.python}.",
+                remedy="Name one of them with --python.",
+            )
+        recipe = f"recipes/{self._recipe.target}.toml"
+        for path in (recipe, pin.lock):
+            if f"{layout.CLIENT}/{path}" not in client:
+                raise UsageError(
+                    f"{path} is not in the commit that the bundle is made from, and so not on the host.",
+                    remedy="Commit it first.",
+                )
+        return _text(client[f"{layout.CLIENT}/{pin.lock}"])
+
+    @staticmethod
+    def _version(client: Mapping[str, Entry]) -> str:
+        return str(tomllib.loads(_text(client[f"{layout.CLIENT}/pyproject.toml"]))["project"]["version"])
+
+    def _client_packages(self, version: str, rules: Sequence[left_out.Rule]) -> list[Entry]:
         self._say("Fetching the client's packages")
         site = self._scratch / "client-site"
-        wheels.fetch(wheels.client_requirements(), site, self._options.host)
-        rules = left_out.rules_for(left_out.CLIENT, gpu=self._recipe.hardware.gpu, keep=self._options.keep)
+        wheels.fetch(wheels.client_requirements(self._repository), site, self._options.host)
         inside = f"{layout.CLIENT_ENVIRONMENT}/lib/python{self._options.host.python}/site-packages/"
         # One line, relative to this folder: where the client itself is (see the module site of Python).
         climb = Entry(f"{inside}streamproof.pth", f"../../../../{layout.CLIENT}\n".encode())
@@ -176,22 +198,19 @@ class _Maker:
         described = Entry(f"{inside}{_NAME}-{version}.dist-info/METADATA", about)
         return [climb, described, *self._site(site, inside, rules)]
 
-    def _engine(self, lock: Path, host_has: Mapping[str, str]) -> list[Entry]:
-        rules = left_out.rules_for(lock.stem, gpu=self._recipe.hardware.gpu, keep=self._options.keep)
-        text = lock.read_text(encoding="utf-8")
-        locked = requirements.blocks(text)
+    def _engine(self, lock: str, host_has: Mapping[str, str], rules: Sequence[left_out.Rule]) -> list[Entry]:
+        locked = requirements.blocks(lock)
         for rule in rules:
-            for package in rule.packages:
-                if package not in locked:
-                    raise StreamproofError(
-                        f"the rule {rule.name} leaves out {package}, which {lock.name} does not have.",
-                        remedy=f"Correct {left_out.RULES_FILE.name}.",
-                    )
+            if lost := [package for package in rule.packages if package not in locked]:
+                raise StreamproofError(
+                    f"the rule {rule.name} leaves out {lost[0]}, which {self._recipe.engine.lock} does not have.",
+                    remedy=f"Correct {left_out.RULES_FILE.name}.",
+                )
         dropped = {package for rule in rules for package in rule.packages}
         self._savings += [left_out.Saving(rule, (rule.megabytes or 0) * 10**6) for rule in rules if rule.packages]
         self._say("Fetching the engine's packages")
         site = self._scratch / "engine-site"
-        wheels.fetch(requirements.without(text, dropped | host_has.keys()), site, self._options.host)
+        wheels.fetch(requirements.without(lock, dropped | host_has.keys()), site, self._options.host)
         return self._site(site, f"{layout.ENGINE_SITE}/", rules)
 
     def _site(self, site: Path, prefix: str, rules: Sequence[left_out.Rule]) -> list[Entry]:
@@ -207,11 +226,10 @@ class _Maker:
             raise UsageError(f"{self._options.caches} is no folder.", remedy="Name the folder of the compile caches.")
         return folder_files(self._options.caches, f"{layout.CACHES}/")
 
-    def _weights(self, carried: set[str]) -> list[Entry]:
+    def _weights(self) -> list[Entry]:
         if not self._options.with_checkpoint:
             return []
-        files = checkpoint_files(self._recipe.checkpoint, f"{layout.CLIENT}/")
-        return [entry for entry in files if entry.path not in carried]
+        return checkpoint_files(self._recipe.checkpoint, f"{layout.CLIENT}/")
 
     def _pack(
         self, name: str, entries: list[Entry], folder: Path, commit: Commit, *, compress: bool
@@ -236,3 +254,8 @@ class _Maker:
             digests[name] = sha256((folder / name).read_bytes())
         (folder / manifest.ATTESTATION).write_bytes(attestation(digests, written, signer))
         (folder / manifest.SIGNER).write_bytes(public_pem(signer.public))
+
+
+def _text(entry: Entry) -> str:
+    """A committed file's text."""
+    return cast("bytes", entry.source).decode()

@@ -16,7 +16,6 @@ from typing import Final
 
 from bench.bundle.requirements import blocks
 from bench.engine.install import find_uv
-from bench.engine.pins import REPOSITORY
 from bench.errors import StreamproofError
 
 MACHINE: Final = "x86_64"
@@ -71,15 +70,15 @@ def fetch(requirements: str, folder: Path, host: Host) -> None:
         )
 
 
-def client_requirements() -> str:
-    """The client's own closure, with hashes, from uv.lock.
+def client_requirements(repository: Path) -> str:
+    """The client's own closure, with hashes, from a checkout's uv.lock.
 
     Raises:
         StreamproofError: uv is missing or failed.
     """
     return _uv(
         *("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header"),
-        *("--format", "requirements.txt", "--project", str(REPOSITORY)),
+        *("--format", "requirements.txt", "--project", str(repository)),
     )
 
 
@@ -101,7 +100,7 @@ def glibc_needed(site: Path) -> int:
 
 def _uv(*arguments: str) -> str:
     command = [find_uv(), *arguments]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True, cwd=REPOSITORY)  # noqa: S603
+    answer = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
     if answer.returncode:
         said = "".join(f"\n  {line}" for line in answer.stderr.strip().splitlines()[-8:])
         raise StreamproofError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -93,7 +94,7 @@ def _install(bundle: Path, options: argparse.Namespace) -> None:
     if not options.no_compile:
         _say("compiling bytecode")
         compile_bytecode(destination)
-    _say(f"installed in {destination}\nnext: {destination / LAUNCHER} {' '.join(manifest.next_arguments)}")
+    _say(f"installed in {destination}\nnext: {shlex.join([str(destination / LAUNCHER), *manifest.next_arguments])}")
 
 
 def _manifest(bundle: Path, signed: dict[str, str]) -> Manifest:

