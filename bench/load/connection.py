@@ -27,7 +27,7 @@ class Call:
         retried: it was sent a second time, because the server had closed a kept connection.
     """
 
-    __slots__ = ("_on_end", "connecting", "connection", "ended", "reader", "request", "retried", "timer")
+    __slots__ = ("_on_end", "connecting", "connection", "reader", "request", "retried", "timer")
 
     def __init__(self, request: bytes, reader: ReplyReader, on_end: Callable[[Exchange], None]) -> None:
         self.request = request
@@ -36,19 +36,25 @@ class Call:
         self.connecting: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.retried = False
-        self.ended = False
-        self._on_end = on_end
+        self._on_end: Callable[[Exchange], None] | None = on_end
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its exchange."""
+        return self._on_end is None
 
     def end(self, exchange: Exchange) -> None:
         """Hand over what came of it. Only the first end counts."""
-        if self.ended:
+        # Whoever waits for the end commonly refers to the call, and the call refers to the body: with this reference
+        # gone nothing is left for the garbage collector, which is not to run while latencies are measured.
+        on_end, self._on_end = self._on_end, None
+        if on_end is None:
             return
-        self.ended = True
         if self.timer is not None:
             self.timer.cancel()
         if self.connecting is not None:
             self.connecting.cancel()
-        self._on_end(exchange)
+        on_end(exchange)
 
     def abandon(self, outcome: Outcome, error: str, at: float) -> None:
         """Give it up: close its connection, end it with `outcome` at once."""

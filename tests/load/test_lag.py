@@ -28,13 +28,13 @@ def test_ticks_that_a_stall_swallowed_are_counted_each_with_its_lateness(monkeyp
     alarm = Once()
     monitor = LagMonitor(alarm)  # type: ignore[arg-type]
     monitor.start()
-    assert alarm.when == pytest.approx(0.010)
-    now = 0.0105  # half a millisecond late
+    assert alarm.when == pytest.approx(0.020)
+    now = 0.0205  # half a millisecond late
     monitor._tick()
-    now = 0.0555  # a stall over the ticks of 20, 30, 40 and 50 ms
+    now = 0.1055  # a stall over the ticks of 40, 60, 80 and 100 ms
     monitor._tick()
-    assert list(monitor.samples) == pytest.approx([0.0005, 0.0355, 0.0255, 0.0155, 0.0055])
-    assert alarm.when == pytest.approx(0.060)
+    assert list(monitor.samples) == pytest.approx([0.0005, 0.0655, 0.0455, 0.0255, 0.0055])
+    assert alarm.when == pytest.approx(0.120)
 
 
 def test_it_ticks_from_start_to_stop() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections import defaultdict
@@ -13,6 +14,7 @@ import pytest
 
 from bench.errors import Exit, StreamproofError, UsageError
 from bench.load.clock import RunClock
+from bench.load.connection import Call
 from bench.load.gaps import gaps, opening
 from bench.load.http import Client
 from bench.load.open import arrival_times
@@ -367,6 +369,33 @@ def test_stop_records_what_is_open_as_cancelled_and_returns(truth: TruthServer) 
     assert seen.client is None
     ended = [entry for entry in truth.truth() if entry["tag"].startswith(f"{source.point}/")]
     assert len(ended) == len(seen.records)
+
+
+def test_requests_leave_nothing_to_the_garbage_collector(truth: TruthServer) -> None:
+    """It does not look at what has become old while a point is measured: bodies kept by cycles would pile up."""
+    faults = {
+        "0/0/0": {"status": 503},
+        "1/0/0": {"fault": "cut"},
+        "2/0/0": {"fault": "close"},
+        "3/0/0": {"fault": "hang"},
+    }
+    left: list[object] = []
+
+    def count(record: RequestRecord) -> None:
+        if record.stream == 5 and record.turn == 2:
+            left.append(sum(isinstance(found, Call) for found in gc.get_objects()))
+
+    gc.collect()
+    gc.disable()
+    try:
+        seen = run(truth.base_url, plan_of(STREAMS, drain_s=0.1), fresh(by_turn=faults), also=count)
+        calls = [found for found in gc.get_objects() if isinstance(found, Call)]
+    finally:
+        gc.enable()
+    assert len(seen.load) > 20
+    assert calls == []
+    assert left
+    assert all(isinstance(found, int) and found <= 6 for found in left)  # those that are open
 
 
 def test_stop_before_the_first_request(truth: TruthServer) -> None:
