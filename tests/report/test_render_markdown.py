@@ -82,10 +82,14 @@ def test_the_headline_says_the_worst_first() -> None:
     broken = Check(rule="no preemption", point=0, verdict="broken", measured="3", expected="0", advice="")
     invalid = good.model_copy(update={"valid": False, "checks": (broken,)})
     assert headline(invalid).says.startswith("Invalid: the measurement breaks 1 rule of its own")
-    assert headline(invalid).details == ("no preemption: measured 3, expected 0",)
+    assert headline(invalid).details == ("broken: no preemption (20 streams): 3; expected 0",)
     partial = invalid.model_copy(update={"partial": True, "partial_reason": "Ctrl-C"})
     assert headline(partial).says.startswith("Partial report")
-    assert headline(partial).details == ("Ctrl-C", "no preemption: measured 3, expected 0")
+    assert headline(partial).details == ("Ctrl-C", "broken: no preemption (20 streams): 3; expected 0")
+    twice = broken.model_copy(update={"point": None})
+    both = invalid.model_copy(update={"checks": (broken, twice)})
+    assert headline(both).details == ("broken: no preemption (20 streams, whole run)",)
+    assert "breaks 1 rule of" in headline(both).says
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from bench.report.render.words import plural
 
 if TYPE_CHECKING:
-    from bench.report.model import Report
+    from collections.abc import Iterator
+
+    from bench.report.model import Check, Report
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
@@ -40,11 +42,7 @@ class Headline:
 
 def headline(report: Report) -> Headline:
     """The most important thing first: not whole, then not valid, then what the claims came to."""
-    broken = tuple(
-        f"{check.rule}: measured {check.measured}, expected {check.expected}"
-        for check in report.checks
-        if check.verdict == "broken"
-    )
+    broken = tuple(_broken(report))
     if report.partial:
         reason = (report.partial_reason,) if report.partial_reason else ()
         return Headline(
@@ -56,6 +54,19 @@ def headline(report: Report) -> Headline:
             "bad", f"Invalid: the measurement breaks {rules} of its own, so its figures prove nothing.", broken
         )
     return _of_claims(report)
+
+
+def _broken(report: Report) -> Iterator[str]:
+    """A line for every broken rule, with its figures where it is broken at one place only."""
+    labels = {point.index: point.label for point in report.points}
+    rules: dict[str, list[Check]] = {}
+    for check in report.checks:
+        if check.verdict == "broken":
+            rules.setdefault(check.rule, []).append(check)
+    for rule, checks in rules.items():
+        where = ", ".join("whole run" if check.point is None else labels[check.point] for check in checks)
+        figures = f": {checks[0].measured}; expected {checks[0].expected}" if len(checks) == 1 else ""
+        yield f"broken: {rule} ({where}){figures}"
 
 
 def _of_claims(report: Report) -> Headline:
