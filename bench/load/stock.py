@@ -39,12 +39,14 @@ class Stock:
         self._ready: dict[int, deque[Turn]] = {}
         self._making: dict[int, asyncio.Task[None]] = {}
         self._needs: dict[int, int] = {}
+        self._closed = False
         self.late = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed = True  # the thread may be preparing; the interpreter would wait for it
         for task in self._making.values():
             task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -98,6 +100,8 @@ class Stock:
         left = self._limit_bytes
         while short:
             for stream in list(short):
+                if self._closed:
+                    return
                 turns = self._call(stream)
                 self._ready.setdefault(stream, deque()).extend(turns)
                 short[stream] -= len(turns)

@@ -28,7 +28,7 @@ SO_TIMESTAMPNS: Final = 35
 STAMPED_READS: Final = 4
 """One read in so many is certified: still thousands in a window, whichever connections they fall on."""
 
-_TIMESPEC: Final = struct.Struct("@qq")
+_TIMESPEC: Final = struct.Struct("@ll")
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_TIMESPEC.size)
 
 

@@ -183,6 +183,15 @@ def test_every_request_is_recorded_once_and_the_totals_are_the_servers(truth: Tr
     assert seen.client.send_delay_p99_s is not None
 
 
+def test_several_tokens_in_a_chunk_are_several_tokens(truth: TruthServer) -> None:
+    """As speculative decoding packs them: the time per token comes from usage, never from chunks."""
+    source = fresh(output_tokens=100, behaviour={"chunk_tokens": [3], "gap_s": 0.001})
+    seen = run(truth.base_url, plan_of(Closed(count=2)), source)
+    for record in seen.load:
+        assert (len(record.chunk_s), record.completion_tokens) == (34, 100)
+        assert record.tpot_s == pytest.approx((record.chunk_s[-1] - record.chunk_s[0]) / 99)
+
+
 def test_priming_comes_first_one_by_one_and_never_into_the_window(truth: TruthServer) -> None:
     source = fresh(agents=("router", "booking", "closing"))
     seen = run(truth.base_url, plan_of(STREAMS), source)
@@ -443,7 +452,8 @@ class _Unprimed(TruthSource):
         return []
 
 
-def test_a_record_that_cannot_be_kept_ends_the_point_with_its_own_error(truth: TruthServer) -> None:
+@pytest.mark.parametrize("model", [STREAMS, Open(rate=40.0, arrivals="fixed", callers=3)], ids=["streams", "open"])
+def test_a_record_that_cannot_be_kept_ends_the_point_with_its_own_error(truth: TruthServer, model: Model) -> None:
     full = StreamproofError("the disk is full", remedy="Free some.")
     seen = Seen()
 
@@ -452,7 +462,7 @@ def test_a_record_that_cannot_be_kept_ends_the_point_with_its_own_error(truth: T
             raise full
 
     with pytest.raises(StreamproofError) as caught:
-        run(truth.base_url, plan_of(STREAMS, steady_s=30.0), fresh(), also=also, seen=seen)
+        run(truth.base_url, plan_of(model, steady_s=30.0), fresh(), also=also, seen=seen)
     assert caught.value is full
     assert len(seen.records) == 6  # it was asked once more than it could, and never again
 

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import TYPE_CHECKING
 
 from bench.load.stock import Stock
 from tests.truth.workload import TruthSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.workload.turn import Turn
 
 
 def test_prepared_turns_come_in_order_and_none_is_late() -> None:
@@ -58,6 +65,26 @@ def test_preparation_stops_at_its_limit_with_equally_many_for_each() -> None:
             return [len(stock._ready[stream]) for stream in range(3)]
 
     assert asyncio.run(main()) == [2, 2, 2]
+
+
+def test_leaving_ends_a_preparation() -> None:
+    """Ctrl-C while a million turns are made: the thread must not hold the process."""
+    made = threading.Event()
+
+    class Endless(TruthSource):
+        def calls(self, stream: int) -> Iterator[Sequence[Turn]]:
+            for call in super().calls(stream):
+                made.set()
+                yield call
+
+    async def main() -> None:
+        with Stock(Endless()) as stock:
+            preparing = asyncio.ensure_future(stock.prepare({0: 10**12}))
+            await asyncio.to_thread(made.wait)
+            preparing.cancel()
+        await asyncio.to_thread(stock._thread.shutdown, wait=True)
+
+    asyncio.run(main())
 
 
 def test_leaving_drops_what_is_under_way() -> None:
