@@ -98,13 +98,11 @@ class _Request:
             cached.append(block)
         match = self._rules.lookup_blocks(len(cached) * self._rules.block_size, prompt_tokens)
         hit = match
-        if self._rules.hybrid:
-            hit = next((end for end in range(match, 0, -1) if self._find_states(end) is not None), 0)
-            for held, state in zip(self._states, self._find_states(hit) or (), strict=bool(hit)):
-                self._pool.touch([state])
-                held[hit - 1] = state
+        while self._rules.hybrid and hit and not self._take_states(hit):
+            hit -= 1
         self._attention = cached[:hit]
-        self._pool.touch(self._attention)
+        for block in self._attention:
+            self._pool.touch(block)
         return hit, match
 
     def compute(self, start: int, end: int, *, drafts: int = 0) -> None:
@@ -138,16 +136,19 @@ class _Request:
         """Free everything, the last block first."""
         for states, spare in zip(self._states, self._spare, strict=True):
             self._pool.release(spare)
-            self._pool.release([states[index] for index in sorted(states, reverse=True)])
-        self._pool.release(self._attention[::-1])
+            self._pool.release(states[index] for index in sorted(states, reverse=True))
+        self._pool.release(reversed(self._attention))
 
-    def _find_states(self, end: int) -> list[Block] | None:
-        """The cached states of all groups at the end of block `end`; None unless all are there."""
-        if end == 0:
-            return None
+    def _take_states(self, end: int) -> bool:
+        """Take the states of all groups at the end of block `end`; False, and nothing taken, unless all are cached."""
         found = [self._pool.find(_state_name(group, self._names[end - 1])) for group in self._groups]
         states = [block for block in found if block is not None]
-        return states if len(states) == len(found) else None
+        if len(states) < len(found):
+            return False
+        for held, state in zip(self._states, states, strict=True):
+            self._pool.touch(state)
+            held[end - 1] = state
+        return True
 
 
 def _state_name(group: int, block: int) -> Name:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from bench.errors import StreamproofError
@@ -48,18 +48,18 @@ class Block:
 
     Attributes:
         name: what it is cached as; None when no lookup can find it.
-        users: requests that hold it; it is free at 0.
     """
 
-    __slots__ = ("name", "users")
+    __slots__ = ("name",)
 
     def __init__(self) -> None:
         self.name: Name | None = None
-        self.users = 0
 
 
 class BlockPool:
     """Blocks in use, free blocks, and which of them a lookup can find (`vllm/v1/core/block_pool.py`).
+
+    For one request at a time: a block has one user or none.
 
     Args:
         blocks: how many there are; None for a pool that never runs out.
@@ -85,45 +85,34 @@ class BlockPool:
             StreamproofError: more blocks are needed than the pool has.
         """
         for _ in range(count):
-            if self._blocks is None or self._in_use + len(self._free_named) < self._blocks:
-                self._in_use += 1
-            elif self._free_named:
+            if self._blocks is not None and self._in_use + len(self._free_named) == self._blocks:
                 self._evict()
-                self._in_use += 1
-            else:
-                raise StreamproofError(
-                    f"prefix-cache prediction: a request needs more than the {self._blocks} blocks of the pool",
-                    remedy="The engine could never serve it: give it more cache memory, or shorten the prompts.",
-                )
-        blocks = [Block() for _ in range(count)]
-        for block in blocks:
-            block.users = 1
-        return blocks
+            self._in_use += 1
+        return [Block() for _ in range(count)]
 
-    def touch(self, blocks: Iterable[Block]) -> None:
-        """Another request uses these cached blocks: they cannot be evicted until it lets go."""
-        for block in blocks:
-            if block.users == 0:
-                del self._free_named[block]
-                self._in_use += 1
-            block.users += 1
+    def touch(self, block: Block) -> None:
+        """A request uses this free cached block: it cannot be evicted until it is released."""
+        del self._free_named[block]
+        self._in_use += 1
 
     def cache(self, block: Block, name: Name) -> None:
-        """Lookups find this block under this name from now on; a block keeps its first name."""
-        if block.name is None:
-            block.name = name
-            self._by_name.setdefault(name, OrderedDict())[block] = None
+        """Lookups find this nameless block under this name from now on."""
+        block.name = name
+        self._by_name.setdefault(name, OrderedDict())[block] = None
 
-    def release(self, blocks: Sequence[Block]) -> None:
-        """A request lets go of these blocks; of those that become free, the first will be evicted first."""
+    def release(self, blocks: Iterable[Block]) -> None:
+        """A request lets go of these blocks; the first of them will be evicted first."""
         for block in blocks:
-            block.users -= 1
-            if block.users == 0:
-                self._in_use -= 1
-                if block.name is not None:
-                    self._free_named[block] = None
+            self._in_use -= 1
+            if block.name is not None:
+                self._free_named[block] = None
 
     def _evict(self) -> None:
+        if not self._free_named:
+            raise StreamproofError(
+                f"prefix-cache prediction: a request needs more than the {self._blocks} blocks of the pool",
+                remedy="The engine could never serve it: give it more cache memory, or shorten the prompts.",
+            )
         block, _ = self._free_named.popitem(last=False)
         holders = self._by_name[block.name]
         del holders[block]

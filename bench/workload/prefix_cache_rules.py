@@ -23,7 +23,7 @@ Read in the released source (folder `vllm/v1/core` unless said otherwise), check
     the caches are made, `EngineCoreProc._perform_handshakes` (`vllm/v1/engine/core.py`) checks the configuration again,
     and `CpuPlatform.check_and_update_config` puts the scheduler's block size back to its default. A prompt whose last
     multiple of 128 is no block boundary then leaves no state at its end. With `--block-size 128` (blocks are enlarged
-    all the same) the rule holds.
+    all the same) the rule holds. `CudaPlatform`'s checks leave the block size alone.
 7.  *Eviction.* All groups of layers share one pool. Freed blocks are reused least recently used first, blocks that
     carry no name before those that do; a request frees its last block first: `BlockPool.free_blocks`. A state is freed
     one step after it was left behind, the rest when the request ends.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -203,6 +202,11 @@ def test_one_after_another_leaves_no_doubt(requests: list[ServedPrompt], hybrid:
     assert predict_served(in_turn, rules) == [HitPrediction(hit, hit, hit) for hit in hits]
 
 
+def test_segments_without_tokens_change_nothing() -> None:
+    prefix, nothing = text(20), text(0)
+    requests = [served(0, 1, prefix, nothing, text(5)), served(2, 3, prefix, text(5))]
+    assert predict_served(requests, HYBRID)[1] == HitPrediction(20, 20, 20)
+
+
 def test_no_requests_no_predictions() -> None:
     assert predict_served([], HYBRID) == []
-    assert math.isinf(served(0, math.inf, text(1)).end_s)
