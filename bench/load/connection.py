@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import httptools
 
@@ -15,6 +15,9 @@ from bench.records import Outcome
 
 if TYPE_CHECKING:
     from bench.load.clock import RunClock
+
+
+CLOSED_AT_ONCE: Final = "the server closed the connection before it was used"
 
 
 class Call:
@@ -67,6 +70,10 @@ class Call:
 
 class Pool(Protocol):
     """What a connection tells its client."""
+
+    def made(self, connection: Connection) -> None:
+        """It is open."""
+        ...
 
     def idle(self, connection: Connection) -> None:
         """It can carry another request."""
@@ -128,8 +135,9 @@ class Connection(asyncio.BufferedProtocol):
     def start(self, call: Call) -> None:
         """Send a request; the connection must be idle."""
         transport = self._transport
-        if transport is None:
-            raise RuntimeError("a connection that has ended was given a request")
+        if transport is None:  # the server closed it as soon as it was made
+            call.end(call.reader.failed(Outcome.CUT, CLOSED_AT_ONCE, self._clock.now()))
+            return
         self._call = call
         call.connection = self
         self._any_byte = False
@@ -151,6 +159,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast("asyncio.Transport", transport)
+        self._pool.made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Bytes are there and are read next: the moment to ask the kernel since when."""

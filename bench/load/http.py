@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from bench.errors import StreamproofError, UsageError
@@ -18,8 +18,6 @@ from bench.load.reply import Exchange, ReplyReader
 from bench.load.wire import Wire, stamp_arrivals
 from bench.records import Outcome
 from bench.workload.turn import Turn
-
-CONNECT_ERRORS: Final = (OSError, ssl.SSLError)
 
 
 class Client:
@@ -120,6 +118,10 @@ class Client:
 
     # what the connections tell (bench.load.connection.Pool)
 
+    def made(self, connection: Connection) -> None:
+        """Remember a connection."""
+        self._open.add(connection)
+
     def idle(self, connection: Connection) -> None:
         """Keep a connection for the next request."""
         self._idle.append(connection)
@@ -161,7 +163,7 @@ class Client:
         for number, (family, address) in enumerate(self._addresses):
             try:
                 connection = await self._connection(family, address)
-            except CONNECT_ERRORS as failure:
+            except OSError as failure:
                 error = error or failure
                 continue
             self._addresses.insert(0, self._addresses.pop(number))  # the next one begins with what worked
@@ -191,7 +193,6 @@ class Client:
         except BaseException:
             sock.close()
             raise
-        self._open.add(connection)
         return connection
 
 

@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
+from bench.load.connection import Call, Connection
 from bench.load.http import Client
-from bench.load.reply import Exchange
+from bench.load.reply import Exchange, ReplyReader
 from bench.records import Outcome
 from tests.truth.faults import FAULTS, WHOLE
 from tests.truth.workload import turn
@@ -254,6 +255,25 @@ def test_a_body_that_ends_with_its_connection_is_whole() -> None:
     with raw_server(answer) as url:
         (result,) = exchange(url, turn())
     assert (result.outcome, result.error) == (Outcome.OK, "")
+
+
+def test_a_server_that_closes_every_connection_at_once() -> None:
+    with raw_server(lambda _: None) as url:
+        results = exchange(url, *(turn() for _ in range(20)))
+    assert {result.outcome for result in results} == {Outcome.CUT}
+
+
+def test_a_connection_that_was_lost_before_it_was_used() -> None:
+    async def main() -> Exchange:
+        clock = RunClock.start()
+        ended: list[Exchange] = []
+        async with Client("http://127.0.0.1:9", clock=clock, request_timeout_s=20) as client:
+            lost = Connection(client, client.wire, clock, None)
+            lost.start(Call(b"", ReplyReader(prompt_tokens=1, output_tokens=1), ended.append))
+        return ended[0]
+
+    result = asyncio.run(main())
+    assert (result.outcome, result.error) == (Outcome.CUT, "the server closed the connection before it was used")
 
 
 def test_interim_responses_are_not_the_response() -> None:

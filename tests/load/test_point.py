@@ -222,7 +222,8 @@ def test_a_failed_turn_is_recorded_and_the_stream_goes_on(truth: TruthServer) ->
         "2/0/0": {"fault": "error_event"},
         "3/0/1": {"fault": "no_response"},
     }
-    seen = run(truth.base_url, plan_of(STREAMS), fresh(by_turn=faults))
+    often = Streams(count=6, gap=TurnGap(distribution="fixed", mean_s=0.05))
+    seen = run(truth.base_url, plan_of(often, steady_s=1.0), fresh(by_turn=faults))
     failed = {
         (record.stream, record.conversation, record.turn): record.outcome
         for record in seen.load
