@@ -83,14 +83,17 @@ def test_every_request_lies_within_its_bounds(run: Measured, predictions: list[H
     assert all(each.least <= each.expected <= each.most for each in predictions)
 
 
-def test_primed_conversations_leave_no_doubt() -> None:
-    (conversations,) = (run for run in RUNS if run.name == "hybrid, long blocks")
+@pytest.mark.parametrize("name", ["hybrid, long blocks", "hybrid, voice conversations"])
+def test_primed_conversations_leave_no_doubt(name: str) -> None:
+    (conversations,) = (run for run in RUNS if run.name == name)
     predictions = predict_served(conversations.requests, conversations.rules)
     side_by_side = [
-        (each.least, each.most) for each, overlap in zip(predictions, conversations.overlaps(), strict=True) if overlap
+        (each.least, each.most, hit)
+        for each, hit, overlap in zip(predictions, conversations.hits, conversations.overlaps(), strict=True)
+        if overlap
     ]
     assert len(side_by_side) > 30
-    assert all(least == most for least, most in side_by_side)
+    assert all(least == hit == most for least, most, hit in side_by_side)
 
 
 def test_the_data_can_tell_a_wrong_rule() -> None:
