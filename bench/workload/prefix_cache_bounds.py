@@ -188,8 +188,8 @@ class _Timeline:
                 safe_ends = (
                     end
                     for end in range(match, 0, -1)
-                    if room.fits(last_use.of_state.get(blocks[end - 1], -math.inf), request.end_s)
-                    and blocks[end - 1] in last_use.of_state
+                    if blocks[end - 1] in last_use.of_state
+                    and room.fits(last_use.of_state[blocks[end - 1]], request.end_s)
                 )
                 least[index] = next(safe_ends, 0)
                 ends = self._rules.forced_states(request.prompt_tokens)
@@ -203,8 +203,9 @@ class _Timeline:
     def _most_blocks(self, request: ServedPrompt, hit: int) -> int:
         """Blocks of the pool that a request can have held: its hit, and all that it computed."""
         rules = self._rules
-        # Draft tokens need room before it is known whether they stay.
-        blocks = math.ceil((request.prompt_tokens + request.output_tokens + rules.draft_tokens) / rules.block_size)
+        # Room for the drafts of a step and of the next one is taken before it is known whether they stay.
+        tokens = request.prompt_tokens + request.output_tokens + 2 * rules.draft_tokens
+        blocks = math.ceil(tokens / rules.block_size)
         states_per_group = 1 + blocks - hit + rules.draft_tokens
         return blocks + (rules.state_groups * states_per_group if rules.hybrid else 0)
 
