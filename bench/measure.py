@@ -116,8 +116,9 @@ async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[No
     async def watch(sampler: Sampler) -> None:
         while True:
             try:
-                if not _record_news(run, sampler):
-                    ended.now("engine", "the engine died")
+                death = _record_news(run, sampler)
+                if death is not None:
+                    ended.now("engine", f"the engine died: {death}")
                     return
             except RunEnded as full:
                 ended.now(full.cause, full.detail)
@@ -133,12 +134,12 @@ async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[No
             await asyncio.wait((watching,))
 
 
-def _record_news(run: Run, sampler: Sampler) -> bool:
-    """Records what engine and sampler have to tell; whether the engine lives."""
-    alive = run.engine.alive()
-    for observation in (*run.engine.events(), *sampler.take()):
+def _record_news(run: Run, sampler: Sampler) -> str | None:
+    """Records what engine and sampler have to tell; how the engine died, if it did."""
+    events = run.engine.events()
+    for observation in (*events, *sampler.take()):
         run.recorder.observe(observation)
-    return alive
+    return next((event.line for event in events if event.event == "died"), None)
 
 
 async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage, ended: _End) -> None:

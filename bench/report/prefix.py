@@ -115,6 +115,8 @@ def _prompt_tokens(measurement: Measurement, run: int, point: int) -> int:
 
 def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
     """The rules of the engine that served this recipe; None where they are not known."""
+    if started.kind_of_engine == "external":  # the recipe's flags are not what it was started with
+        return None
     flags = recipe.engine.flags
     chunk = flags.get("max_num_batched_tokens", DEFAULT_CHUNK_TOKENS)
     drafts = json_table(flags.get("speculative_config")).get("num_speculative_tokens", 0)

@@ -107,6 +107,7 @@ def test_the_cpu_build_steers_by_its_default_block_size(flags: dict[str, Any], s
 @pytest.mark.parametrize(
     ("started", "flags"),
     [
+        ({"kind_of_engine": "external"}, {}),
         ({"block_size": None}, {}),
         ({"prefix_caching": None}, {}),
         ({"block_size": 0}, {}),

@@ -1,0 +1,249 @@
+"""The main job as a user runs it, against the reference server: whole, wrong, interrupted, killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench.load.journal import read
+from bench.report import folder_files as files
+from tests.truth.process import TruthServer, running
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "workload.api": "token_ids",
+    "workload.prompt_tokens": "900",
+    "workload.shared_prefix_tokens": "500",
+    "load.ladder": "[{streams = 2}, {streams = 4}]",
+    "load.turn_gap": '{distribution = "fixed", mean_s = 0.05}',
+    "load.ramp_s": "0.3",
+    "load.steady_s": "3.0",
+}
+LONG = {**SETTINGS, "load.steady_s": "40"}
+"""Longer than any test looks on; the turns of the whole window are prepared before it, so not much longer."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TruthServer]:
+    with running({"prefix_caching": True, "block_size": 16}, folder=tmp_path) as started:
+        yield started
+
+
+class Client:
+    """`python -m bench repro cpu --base-url ...` in its own process."""
+
+    def __init__(self, url: str, tmp_path: Path, settings: dict[str, str], *options: str) -> None:
+        self.reports = tmp_path / "reports"
+        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        command = [sys.executable, "-m", "bench", "repro", "cpu", "--base-url", url, "--reports", str(self.reports)]
+        self.process = subprocess.Popen(
+            [*command, "--json", *sets, *options],
+            cwd=ROOT,
+            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> tuple[int, str]:
+        """Exit code and standard error."""
+        _, err = self.process.communicate(timeout=120)
+        return self.process.returncode, err
+
+    def until_recorded(self, count: int) -> Path:
+        """The folder of the report, once so many requests have been recorded."""
+        wait = threading.Event()
+        for _ in range(1200):
+            for journal in self.reports.glob(f"cpu/*/{files.RUNNING_RECORDS}"):
+                if journal.read_bytes().count(b"\n") >= count:
+                    return journal.parent
+            assert self.process.poll() is None, self.process.communicate()
+            wait.wait(0.05)
+        raise AssertionError("no requests were recorded")
+
+    @property
+    def folder(self) -> Path:
+        (folder,) = (self.reports / "cpu").iterdir()
+        return folder
+
+    @property
+    def report(self) -> dict[str, object]:
+        report: dict[str, object] = json.loads((self.folder / files.REPORT).read_bytes())
+        return report
+
+
+StartClient = Callable[..., Client]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[StartClient]:
+    clients: list[Client] = []
+
+    def begin(url: str, settings: dict[str, str], *options: str) -> Client:
+        clients.append(Client(url, tmp_path, settings, *options))
+        return clients[-1]
+
+    yield begin
+    for client in clients:
+        client.process.kill()
+        client.process.communicate()
+
+
+def verify(folder: Path, tmp_path: Path) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "verify", str(folder), "--json"],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_a_whole_run_is_measured_reported_signed_and_verified(
+    server: TruthServer, run: StartClient, tmp_path: Path
+) -> None:
+    client = run(server.base_url, SETTINGS)
+    code, err = client.end()
+    report = client.report
+    checks = {(c["rule"], c["point"]): c for c in report["checks"]}  # type: ignore[attr-defined]
+    for point in (0, 1):
+        assert checks["client totals equal the engine's", point]["verdict"] == "kept", err
+        assert checks["complete replies are complete", point]["verdict"] == "kept"
+        # What somebody else's engine was started with is not known, so its hits are not predicted.
+        assert checks["prefix hits are as predicted", point]["verdict"] == "unknown"
+    points = report["points"]
+    assert [point["label"] for point in points] == ["2 streams", "4 streams"]  # type: ignore[attr-defined]
+    assert all(point["complete"] and not point["failures"] for point in points)  # type: ignore[attr-defined]
+    assert "external engine" in str(report["title"])
+    assert report["partial"] is False
+    assert code == report["exit_code"]
+    assert verify(client.folder, tmp_path)["verified"] is True
+
+
+def test_prompts_differ_between_two_jobs_on_one_server(server: TruthServer, run: StartClient) -> None:
+    short = {**SETTINGS, "load.ladder": "[{streams = 2}]", "load.steady_s": "1.0"}
+    hit_shares = []
+    for _ in range(2):
+        hits, queries = (server.counter(f"vllm:prefix_cache_{name}_total") for name in ("hits", "queries"))
+        run(server.base_url, short).end()
+        asked = server.counter("vllm:prefix_cache_queries_total") - queries
+        hit_shares.append((server.counter("vllm:prefix_cache_hits_total") - hits) / asked)
+    # A replay of the same prompts would hit almost all of them; new ones hit what they share among themselves.
+    assert hit_shares[1] == pytest.approx(hit_shares[0], abs=0.1)
+    assert hit_shares[1] < 0.9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_its_records_and_says_so(
+    server: TruthServer, run: StartClient, tmp_path: Path, number: signal.Signals
+) -> None:
+    client = run(server.base_url, LONG)
+    client.until_recorded(20)
+    client.process.send_signal(number)
+    code, _ = client.end()
+    assert code == 130
+    report = client.report
+    assert report["partial"] is True
+    assert number.name in str(report["partial_reason"])
+    assert "partial" in str(report["title"])
+    assert verify(client.folder, tmp_path)["verified"] is True
+
+
+def test_a_killed_client_loses_no_record_and_its_folder_can_be_finished(
+    server: TruthServer, run: StartClient, tmp_path: Path
+) -> None:
+    client = run(server.base_url, LONG)
+    folder = client.until_recorded(20)
+    client.process.kill()
+    client.process.communicate()
+    kept = read(folder / files.RUNNING_RECORDS).records
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "finish", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "PARTIAL" in done.stdout
+    points = client.report["points"]
+    first = points[0]  # type: ignore[index]
+    assert first["requests"] + first["ramp_requests"] == sum(not record.primed for record in kept)
+    assert verify(folder, tmp_path)["verified"] is True
+
+
+def test_a_server_that_dies_in_the_middle(server: TruthServer, run: StartClient) -> None:
+    client = run(server.base_url, LONG)
+    client.until_recorded(20)
+    server.process.kill()
+    code, _ = client.end()
+    assert code == 1
+    report = client.report
+    assert report["partial"] is True
+    assert "no longer answers" in str(report["partial_reason"])
+
+
+def test_a_full_disk_ends_the_run_with_an_honest_report(server: TruthServer, run: StartClient, tmp_path: Path) -> None:
+    disk = tmp_path / "reports"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        client = run(server.base_url, LONG)
+        folder = client.until_recorded(20)
+        free = os.statvfs(folder)
+        (disk / "filler").write_bytes(bytes((free.f_bavail - 4) * free.f_frsize))
+        code, err = client.end()
+        assert code == 1, err
+        assert "No space left" in str(client.report["partial_reason"])
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "message_and_code"),
+    [
+        ({"not_an_api": True}, [], ("HTML page", 2)),
+        ({}, ["--model", "gpt-99"], ("gpt-99", 2)),
+        ({"default": {"prompt_tokens": 7}}, [], ("tokenizer", 1)),
+        ({"default": {"usage": "absent"}}, [], ("include_usage", 1)),
+    ],
+)
+def test_a_wrong_server_is_one_line_with_a_remedy(
+    tmp_path: Path, run: StartClient, script: dict[str, object], options: list[str], message_and_code: tuple[str, int]
+) -> None:
+    with running(script, folder=tmp_path) as server:
+        client = run(server.base_url, SETTINGS, *options)
+        returned, err = client.end()
+    message, code = message_and_code
+    assert returned == code
+    assert message in err
+    assert "Traceback" not in err
+    assert "do:" in err
+
+
+def test_nothing_listens_there(run: StartClient) -> None:
+    client = run("http://127.0.0.1:9", SETTINGS)
+    code, err = client.end()
+    assert code == 1
+    assert "no engine answers at http://127.0.0.1:9" in err
+
+
+def test_no_process_of_ours_is_left(server: TruthServer, run: StartClient) -> None:
+    client = run(server.base_url, LONG)
+    client.until_recorded(5)
+    children = psutil.Process(client.process.pid).children(recursive=True)
+    client.process.send_signal(signal.SIGINT)
+    client.end()
+    assert [child for child in children if child.is_running()] == []
