@@ -18,15 +18,15 @@ from bench.bundle.entries import Commit, Entry, committed_files, folder_files, h
 from bench.bundle.host import layout, manifest
 from bench.bundle.hosts import provided
 from bench.bundle.installer import installer
+from bench.bundle.left_out import Saving
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
 from bench.report.folder_files import canonical_json, sha256
 from bench.report.keys import own_signer, public_pem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from bench.bundle.left_out import Saving
     from bench.report.keys import Signer
     from recipes.schema import Recipe
 
@@ -136,7 +136,7 @@ class _Maker:
         software = [
             *client.values(),
             *self._client_packages(version, client_rules),
-            *self._engine(lock, host_has, engine_rules),
+            *self._packages(self._recipe.engine.lock, lock, engine_rules, f"{layout.ENGINE_SITE}/", host_has),
             *caches,
         ]
         archives = [self._pack("software", software, folder, commit, compress=True)]
@@ -188,32 +188,31 @@ class _Maker:
         return str(tomllib.loads(_text(client[f"{layout.CLIENT}/pyproject.toml"]))["project"]["version"])
 
     def _client_packages(self, version: str, rules: Sequence[left_out.Rule]) -> list[Entry]:
-        self._say("Fetching the client's packages")
-        site = self._scratch / "client-site"
-        wheels.fetch(wheels.client_requirements(self._repository), site, self._options.host)
         inside = f"{layout.CLIENT_ENVIRONMENT}/lib/python{self._options.host.python}/site-packages/"
         # One line, relative to this folder: where the client itself is (see the module site of Python).
         climb = Entry(f"{inside}streamproof.pth", f"../../../../{layout.CLIENT}\n".encode())
         about = f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {version}\n".encode()
         described = Entry(f"{inside}{_NAME}-{version}.dist-info/METADATA", about)
-        return [climb, described, *self._site(site, inside, rules)]
+        lock = wheels.client_requirements(self._repository)
+        return [climb, described, *self._packages(left_out.CLIENT, lock, rules, inside)]
 
-    def _engine(self, lock: str, host_has: Mapping[str, str], rules: Sequence[left_out.Rule]) -> list[Entry]:
+    def _packages(
+        self, name: str, lock: str, rules: Sequence[left_out.Rule], prefix: str, host_has: Iterable[str] = ()
+    ) -> list[Entry]:
+        """The files of a closure's packages, without what the rules leave out and the host has."""
         locked = requirements.blocks(lock)
         for rule in rules:
             if lost := [package for package in rule.packages if package not in locked]:
                 raise StreamproofError(
-                    f"the rule {rule.name} leaves out {lost[0]}, which {self._recipe.engine.lock} does not have.",
+                    f"the rule {rule.name} leaves out {lost[0]}, which {name} does not have.",
                     remedy=f"Correct {left_out.RULES_FILE.name}.",
                 )
+            if rule.packages:
+                self._savings.append(Saving(rule, (rule.megabytes or 0) * 10**6))
         dropped = {package for rule in rules for package in rule.packages}
-        self._savings += [left_out.Saving(rule, (rule.megabytes or 0) * 10**6) for rule in rules if rule.packages]
-        self._say("Fetching the engine's packages")
-        site = self._scratch / "engine-site"
-        wheels.fetch(requirements.without(lock, dropped | host_has.keys()), site, self._options.host)
-        return self._site(site, f"{layout.ENGINE_SITE}/", rules)
-
-    def _site(self, site: Path, prefix: str, rules: Sequence[left_out.Rule]) -> list[Entry]:
+        self._say(f"Fetching the packages of {name}")
+        site = self._scratch / name
+        wheels.fetch(requirements.without(lock, dropped.union(host_has)), site, self._options.host)
         entries, savings = site_files(site, prefix, rules, self._options.host.tag)
         self._savings += savings
         self._glibc = max(self._glibc, wheels.glibc_needed(site))

@@ -9,6 +9,7 @@ import pytest
 from bench.bundle.hosts import host_packages, normalized, presets, provided
 from bench.bundle.left_out import CLIENT, RULES_FILE, Rule, leave_out, rules_for
 from bench.bundle.requirements import blocks, without
+from bench.bundle.wheels import client_requirements
 from bench.engine.pins import REPOSITORY
 from bench.errors import StreamproofError, UsageError
 
@@ -76,21 +77,21 @@ def test_the_bare_host_has_nothing() -> None:
 
 
 def test_the_gpu_host_and_the_rules_leave_what_was_measured_to_serve() -> None:
-    """vllm and 87 packages made the H200 serve; the bundle must bring just these."""
+    """vllm and 86 packages made the H200 serve; the bundle brings them."""
     rules = rules_for("engine-cuda", gpu="H200")
     dropped = {package for rule in rules for package in rule.packages}
     host = provided(blocks(CUDA), host_packages(GPU_HOST))
     other_platforms = {"colorama", "pywin32", "win32-setctime", "httpx2-jsfetch"}
     carried = blocks(without(CUDA, dropped | host.keys() | other_platforms))
-    assert len(carried) == 87
+    assert len(carried) == 86, "vllm and all but fastar, which belongs to a rule"
     assert {"vllm", "flashinfer-python", "pydantic", "xgrammar", "quack-kernels"} <= carried.keys()
     assert dropped.isdisjoint(host), "a rule that leaves out what the host has anyway saves nothing"
 
 
 def test_every_package_of_a_rule_is_in_the_lock() -> None:
-    locked = blocks(CUDA)
-    for rule in rules_for("engine-cuda", gpu="H200"):
-        assert set(rule.packages) <= locked.keys(), rule.name
+    for site, lock in (("engine-cuda", CUDA), (CLIENT, client_requirements(REPOSITORY))):
+        for rule in rules_for(site, gpu="H200"):
+            assert set(rule.packages) <= blocks(lock).keys(), rule.name
 
 
 def test_rules_say_why() -> None:

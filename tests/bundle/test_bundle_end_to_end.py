@@ -31,7 +31,7 @@ from tests.bundle.wheelhouse import write_wheel
 
 HEAVY = {"cryptography", "faker", "hf-xet", "huggingface-hub", "numpy", "pyarrow", "tokenizers"}
 """Packages that `--help` and `recipes` do without: packing them would take a minute."""
-OUR_RULES = ("arrow-elsewhere", "tests-of-numpy")
+OUR_RULES = ("arrow-elsewhere", "tests-of-numpy", "hub-transfers")
 """Rules about them."""
 
 SERVER = """\
