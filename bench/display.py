@@ -167,10 +167,10 @@ class LiveDisplay(Display):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._render)
         self._engine: StartProgress | None = None
         self._point: PointProgress | None = None
         self._point_since = 0.0
+        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self.render)
 
     def note(self, text: str) -> None:
         """Scrolls above the live lines."""
@@ -201,7 +201,8 @@ class LiveDisplay(Display):
         """Removes the live lines."""
         self._live.stop()
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
+        """The live lines as they are now."""
         if self._engine is not None:
             detail = f"  {self._engine.detail}" if self._engine.detail else ""
             return Text(f"  engine {self._engine.elapsed_s:5.0f} s  {self._engine.stage}{detail}", style="cyan")

@@ -30,7 +30,7 @@ def summary(report: Report, folder: Path) -> RenderableType:
     broken = [check for check in report.checks if check.verdict == "broken"]
     if broken:
         parts.append(Text("INVALID: these figures prove nothing.", style="bold red"))
-        parts += [_check(check, report) for check in broken]
+        parts += _broken(broken, report)
     parts += [Text(), _points(report.points), Text(), *_claims(report.claims)]
     parts += [Text(), Text.assemble(("report  ", "dim"), str(folder / "report.html"))]
     parts.append(Text.assemble(("verify  ", "dim"), f"just verify {folder}"))
@@ -38,32 +38,24 @@ def summary(report: Report, folder: Path) -> RenderableType:
 
 
 def _points(points: tuple[PointReport, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in (
-        "point",
-        "requests",
-        "failed",
-        "E2E p50",
-        "p90",
-        "p95",
-        "95 % interval",
-        "TTFT p95",
-        "hits",
-        "accepted",
-    ):
-        table.add_column(title, justify="left" if title == "point" else "right")
+    """Fits into 80 columns; seconds throughout."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title="E2E and TTFT in seconds", title_justify="left")
+    table.add_column("point", no_wrap=True)
+    for title in ("requests", "p50", "p90", "p95", "interval", "TTFT p95", "hits", "accepted"):
+        table.add_column(title, justify="right", no_wrap=True)
     for point in points:
+        failed = sum(point.failures.values())
         hits = point.prefix_cache.measured_rate
         table.add_row(
-            point.label + ("" if point.complete else " (cut off)"),
-            str(point.requests),
-            str(sum(point.failures.values())),
+            (f"{point.streams} streams" if point.streams else f"{point.concurrent} in flight")
+            + ("" if point.complete else ", cut off"),
+            Text(str(point.requests)) + Text(f" ({failed} failed)" if failed else "", style="red"),
             _seconds(point.e2e.p50),
             _seconds(point.e2e.p90),
             Text(_seconds(point.e2e.p95), style="bold"),
             _interval(point.e2e.p95),
             _seconds(point.ttft.p95),
-            "--" if hits is None else f"{hits:.1%}",
+            "--" if hits is None else f"{hits:.0%}",
             "--" if point.speculation is None else f"{point.speculation.acceptance_length:.2f}",
         )
     return table
@@ -83,19 +75,26 @@ def _claims(claims: tuple[ClaimVerdict, ...]) -> list[RenderableType]:
     return lines
 
 
-def _check(check: Check, report: Report) -> Text:
-    where = "" if check.point is None else f" at {report.points[check.point].label}"
-    measured = f"{check.rule}{where}: {check.measured}, expected {check.expected}."
-    return Text.assemble(("  broken  ", "red"), measured, (f" {check.advice}", "dim"))
+def _broken(broken: list[Check], report: Report) -> list[RenderableType]:
+    """One line per rule: where it was broken first, and where else."""
+    by_rule: dict[str, list[Check]] = {}
+    for check in broken:
+        by_rule.setdefault(check.rule, []).append(check)
+    lines: list[RenderableType] = []
+    for rule, checks in by_rule.items():
+        places = ", ".join(report.points[check.point].label for check in checks if check.point is not None)
+        first = f"{rule}{f' ({places})' if places else ''}: {checks[0].measured}, expected {checks[0].expected}."
+        lines.append(Text.assemble(("  broken  ", "red"), first, (f" {checks[0].advice}", "dim")))
+    return lines
 
 
 def _seconds(estimate: Estimate) -> str:
     if estimate.among_failures:
         return "failed"
-    return "--" if estimate.value is None else f"{estimate.value:.3f} s"
+    return "--" if estimate.value is None else f"{estimate.value:.3f}"
 
 
 def _interval(estimate: Estimate) -> str:
     if estimate.low is None:
         return "--"
-    return f"{estimate.low:.3f} to " + ("--" if estimate.high is None else f"{estimate.high:.3f}")
+    return f"{estimate.low:.2f}-" + ("--" if estimate.high is None else f"{estimate.high:.2f}")
