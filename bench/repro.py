@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from rich.console import Console
 
 from bench.display import Display, JsonDisplay, display_for
 from bench.engine.base import Engine
+from bench.engine.cores import confined, split
 from bench.engine.environment import ensure_environment
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
@@ -118,6 +119,10 @@ class _Job:
         )
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
         self._clock = RunClock.start()
+        # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
+        here = os.sched_getaffinity(0)
+        shared = base_url is None and recipe.hardware.kind == "cpu"
+        self._engine_cores, self._client_cores = split(here) if shared else (None, None)
 
     def run(self) -> None:
         """Every run, one engine start each; ends early in good order.
@@ -146,8 +151,12 @@ class _Job:
                 raise
 
     def _one_run(self, number: int, recorder: Recorder) -> None:
-        with self._engine(number) as running:
+        engine = self._engine(number)
+        with ExitStack() as stack:
+            with confined(self._engine_cores):
+                running = stack.enter_context(engine)
             recorder.observe(running.started)
+            stack.enter_context(confined(self._client_cores))
             run = Run(
                 plan=self._plan,
                 run=number,

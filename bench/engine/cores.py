@@ -1,0 +1,29 @@
+"""Client and engine on cores of their own, where both compute on the same CPU.
+
+An engine on the CPU takes every core that it is given, its scheduler polls, and the client's stamps then wait for the
+kernel to give it a turn: 80 to 280 ms late at 6 streams on 2 cores. Kept apart, they are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def split(cores: set[int]) -> tuple[set[int], set[int]]:
+    """Cores for the engine and for the client: the client gets the last one; a single core cannot be split."""
+    client = {max(cores)}
+    return (cores - client or cores), client
+
+
+@contextmanager
+def confined(cores: set[int] | None) -> Iterator[None]:
+    """This thread, and whatever it starts meanwhile, runs on these cores only; None changes nothing."""
+    before = os.sched_getaffinity(0)
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
