@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,6 @@ import pytest
 
 from bench.bundle import entries, left_out, wheels
 from bench.bundle.command import bundle as bundle_command
-from bench.bundle.entries import CLIENT_PATHS
 from bench.bundle.host.manifest import MANIFEST, parse
 from bench.bundle.host.unpack import unpack
 from bench.bundle.make import Made, Options, make_bundle
@@ -28,18 +27,13 @@ from bench.observe.packages import packages_sha256
 from recipes.load import load_recipe
 from tests.bundle.handmade import PYTHON, new_signer
 from tests.bundle.wheelhouse import write_wheel
-
-HEAVY = {"cryptography", "faker", "hf-xet", "huggingface-hub", "numpy", "pyarrow", "tokenizers"}
-"""Packages that `--help` and `recipes` do without: packing them would take a minute."""
-OUR_RULES = ("arrow-elsewhere", "tests-of-numpy", "hub-transfers")
-"""Rules about them."""
+from tests.bundle.workshop import HEAVY, OUR_RULES, BareHost, commit_all, copy_repository
 
 SERVER = """\
 import json, os, sys
 import given, helper
 print(json.dumps([given.FROM, helper.FROM, os.environ["HF_HUB_OFFLINE"], sys.executable]))
 """
-WHEN = {"GIT_AUTHOR_DATE": "1764463904 +0000", "GIT_COMMITTER_DATE": "1764463904 +0000"}
 SIGNER = new_signer()
 
 
@@ -74,27 +68,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     folder = tmp_path_factory.mktemp("workshop")
     repository, house = folder / "repository", folder / "wheels"
     house.mkdir()
-    listed = subprocess.run(
-        [
-            "git",
-            "-C",
-            str(REPOSITORY),
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--",
-            *CLIENT_PATHS,
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (REPOSITORY / name).is_file():
-            (repository / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, repository / name)
+    copy_repository(repository)
     (repository / "docker/locks/engine-cpu.txt").write_text(
         write_wheel(
             house,
@@ -110,9 +84,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
         + write_wheel(house, "helper", "2.0", {"helper.py": "FROM = 'bundle'\n"}, tag="py3-none-manylinux_2_28_x86_64")
         + write_wheel(house, "given", "1.0", {"given.py": "FROM = 'bundle'\n"})
     )
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
-        subprocess.run(["git", "-C", str(repository), *who, *arguments], check=True, env=os.environ | WHEN)
+    commit_all(repository)
     patch = pytest.MonkeyPatch()
     real = wheels.client_requirements(REPOSITORY)
     assert blocks(real).keys() >= HEAVY
@@ -143,31 +115,6 @@ def host_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
         (site / f"{name}.py").write_text("FROM = 'host'\n")
     return folder / "bin" / "python3"
-
-
-class BareHost:
-    """Runs commands without network, with nothing on the path but what an installation may need."""
-
-    def __init__(self, folder: Path, python: Path) -> None:
-        self.folder = folder
-        (folder / "bin").mkdir(parents=True)
-        (folder / "home").mkdir()
-        for tool in ("sh", "tar", "xz"):
-            (folder / "bin" / tool).symlink_to(str(shutil.which(tool)))
-        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-        (folder / "bin" / "python3").chmod(0o755)
-
-    def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "home")}
-        unshare = str(shutil.which("unshare"))
-        return subprocess.run(
-            [unshare, "--map-root-user", "--net", *command],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=env,
-            cwd=self.folder,
-        )
 
 
 @pytest.fixture(scope="module")
