@@ -176,9 +176,6 @@ class _Parts(io.RawIOBase):
         self._digest = hashlib.sha256()
         self._written = 0
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, data: Buffer) -> int:
         left = memoryview(data).cast("B")
         total = len(left)

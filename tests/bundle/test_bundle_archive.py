@@ -74,6 +74,11 @@ def test_parts_have_the_size_that_was_asked_for(tmp_path: Path) -> None:
         assert (tmp_path / "made" / part.name).stat().st_size == part.size
 
 
+def test_a_last_part_can_be_full_too(tmp_path: Path) -> None:
+    archive = made(tmp_path / "made", compress=False, part_size=10240)  # a tar file is a multiple of this
+    assert {part.size for part in archive.parts} == {10240}
+
+
 def test_tar_and_xz_of_the_host_read_it_too(tmp_path: Path) -> None:
     archive = made(tmp_path / "made")
     whole = tmp_path / "whole.tar.xz"

@@ -334,7 +334,7 @@ def test_a_rule_about_a_package_that_the_lock_lost(
 ) -> None:
     rule = left_out.Rule(name="gone", of="any", why="because", packages=["gone-package"], megabytes=1)
     monkeypatch.setattr(left_out, "rules_for", lambda *_, **__: (rule,))
-    with pytest.raises(StreamproofError, match="leaves out gone-package, which engine-cpu does not have"):
+    with pytest.raises(StreamproofError, match="leaves out gone-package, which client does not have"):
         workshop.make(tmp_path / "bundle")
 
 

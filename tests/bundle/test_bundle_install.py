@@ -117,6 +117,21 @@ def test_a_corrupted_part(bundle: Path, capsys: pytest.CaptureFixture[str]) -> N
     refused(bundle, capsys, "toy.tar.002 is damaged")
 
 
+def test_a_part_that_was_cut_short(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    part = bundle / "toy.tar.002"
+    part.write_bytes(part.read_bytes()[:-1])
+    refused(bundle, capsys, "toy.tar.002 has", "cut short")
+
+
+def test_a_manifest_that_nobody_signed(
+    bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.bundle.handmade.MANIFEST", "other.json")
+    shutil.rmtree(bundle)
+    write_bundle(bundle)
+    refused(bundle, capsys, "manifest.json is not among the signed files")
+
+
 def test_a_missing_part(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (bundle / "toy.tar.001").unlink()
     refused(bundle, capsys, "toy.tar.001 is missing", "Copy this file too")
@@ -290,7 +305,13 @@ def test_a_list_that_is_not_the_signed_one(tmp_path: Path, capsys: pytest.Captur
 def test_no_archive_at_all(tmp_path: Path, packed: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     write_bundle(tmp_path / "bundle", compression="none")
     rewrite_parts(tmp_path / "bundle", lambda _: packed)
-    refused(tmp_path / "bundle", capsys, "software")
+    refused(tmp_path / "bundle", capsys, "the archive software cannot be read")
+
+
+def test_an_archive_that_was_packed_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bundle(tmp_path / "bundle", {**GOOD, "client/long": b"x" * 100_000}, compression="none")
+    rewrite_parts(tmp_path / "bundle", lambda packed: packed[:50_000])
+    refused(tmp_path / "bundle", capsys, "the archive software cannot be read")
 
 
 def test_an_archive_without_its_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

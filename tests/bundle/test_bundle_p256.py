@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.bundle.host import p256
 from bench.bundle.host.p256 import BadKeyError, der_of_pem, key_id, verifies
 from bench.report import keys
 
@@ -98,6 +99,10 @@ def test_a_sum_at_infinity_is_refused() -> None:
     generator = der(ec.derive_private_key(1, ec.SECP256R1()).public_key())
     digest = int.from_bytes(hashlib.sha256(b"message").digest(), "big")
     assert not verifies(generator, encode_dss_signature(-digest % ORDER, 5), b"message")
+
+
+def test_adding_nothing_changes_nothing() -> None:
+    assert p256._add(p256._G, None) == p256._G == p256._add(None, p256._G)
 
 
 @pytest.mark.parametrize(

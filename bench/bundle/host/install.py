@@ -15,7 +15,7 @@ from typing import TextIO
 from .finish import compile_bytecode, finish
 from .layout import LAUNCHER
 from .machine import check_host_packages, check_machine, check_space
-from .manifest import MANIFEST, SCRIPT, BadManifestError, Manifest, parse
+from .manifest import MANIFEST, BadManifestError, Manifest, parse
 from .refusal import COPY_AGAIN, Refusal
 from .signature import check_file, signed_files
 from .unpack import check_unpacked, unpack
@@ -65,9 +65,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _install(bundle: Path, options: argparse.Namespace) -> None:
     signer, signed = signed_files(bundle, options.signer)
-    for name in sorted(signed, key=lambda name: (name != MANIFEST, name)):
-        check_file(bundle, name, signed[name])
+    if MANIFEST not in signed:
+        raise Refusal(f"{MANIFEST} is not among the signed files", COPY_AGAIN)
+    check_file(bundle, MANIFEST, signed[MANIFEST])
     manifest = _manifest(bundle, signed)
+    sizes = {part.name: part.size for archive in manifest.archives for part in archive.parts}
+    for name in sorted(signed):
+        check_file(bundle, name, signed[name], sizes.get(name))
     made = f"streamproof {manifest.version}, commit {manifest.commit[:12]}"
     _say(f"{manifest.target} ({made}): {len(signed)} files checked")
     if options.signer is None:
@@ -106,8 +110,6 @@ def _manifest(bundle: Path, signed: dict[str, str]) -> Manifest:
         for part in archive.parts:
             if signed.get(part.name) != part.sha256:
                 raise Refusal(f"{part.name} is not among the signed files", COPY_AGAIN)
-    if SCRIPT not in signed:
-        raise Refusal(f"{SCRIPT} is not among the signed files", COPY_AGAIN)
     return manifest
 
 
