@@ -120,9 +120,10 @@ class _Job:
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
         self._clock = RunClock.start()
         # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
-        here = os.sched_getaffinity(0)
-        shared = base_url is None and recipe.hardware.kind == "cpu"
-        self._engine_cores, self._client_cores = split(here) if shared else (None, None)
+        self._engine_cores: set[int] | None = None
+        self._client_cores: set[int] | None = None
+        if base_url is None and recipe.hardware.kind == "cpu":
+            self._engine_cores, self._client_cores = split(os.sched_getaffinity(0))
 
     def run(self) -> None:
         """Every run, one engine start each; ends early in good order.

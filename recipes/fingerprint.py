@@ -34,7 +34,10 @@ class Pinned:
 
 def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
     """64 hex digits: SHA-256 of canonical JSON (sorted keys, no spaces)."""
-    decides = recipe.model_dump(mode="json", include={"hardware", "checkpoint", "engine", "workload", "load"})
+    # What is left open is left out: a key that a later version adds does not change the fingerprints of today.
+    decides = recipe.model_dump(
+        mode="json", include={"hardware", "checkpoint", "engine", "workload", "load"}, exclude_none=True
+    )
     del decides["load"]["runs"]
     text = json.dumps({"recipe": decides, "pinned": asdict(pinned)}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

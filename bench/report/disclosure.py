@@ -86,7 +86,7 @@ def title(recipe: Recipe, unreal: tuple[str, ...]) -> str:
 
 def assumptions(recipe: Recipe) -> tuple[Assumption, ...]:
     """Every value that the source does not give, or that was scaled, in order of its key."""
-    values = recipe.model_dump(mode="json")
+    values = recipe.model_dump(mode="json", exclude_none=True)
     return tuple(
         Assumption(key=key, value=_words(_at(values, key)), kind=source.kind, why=source.why or "")
         for key, source in sorted(recipe.sources.items())

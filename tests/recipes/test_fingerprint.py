@@ -4,6 +4,7 @@ import pytest
 
 from recipes.fingerprint import Pinned, fingerprint, folder_sha256
 from recipes.load import load_recipe
+from tests.report.factories import make_recipe
 
 PINNED = Pinned(lock_sha256="a" * 64, image_digest=None, checkpoint_sha256="b" * 64, workload_version="1")
 
@@ -48,3 +49,8 @@ def test_a_folder_is_its_files_and_their_names(tmp_path: Path) -> None:
     second = folder_sha256(tmp_path)
     (tmp_path / "a.txt").rename(tmp_path / "c.txt")
     assert len({first, second, folder_sha256(tmp_path)}) == 3
+
+
+def test_a_new_version_does_not_change_the_fingerprint_of_a_recipe_that_did_not_change() -> None:
+    """A key that is added to the schema must be None where a recipe leaves it open, or old reports do not verify."""
+    assert fingerprint(make_recipe(), PINNED) == "3fd1f2262234ba0992aa5a5161df071ab3321d9aa611331e3a94e0430fda3485"

@@ -26,9 +26,9 @@ def test_p95_so_far_is_of_the_window_alone_and_counts_failures_as_late() -> None
     in_window(point)
     for number in range(19):
         point.add(make_record(intended_s=10.0, done_s=10.0 + number / 100))
-    assert point.p95_s is None
+    before = point.p95_s
     point.add(make_record(intended_s=10.0, done_s=10.5))
-    assert point.p95_s == pytest.approx(0.18)
+    assert (before, point.p95_s) == (None, pytest.approx(0.18))
     for _ in range(2):
         point.add(make_failure(Outcome.CUT, intended_s=10.0, done_s=10.1))
     assert point.p95_s == math.inf
@@ -98,7 +98,8 @@ def test_the_live_display_follows_and_leaves_only_results() -> None:
     display = LiveDisplay(console)
     shown = []
     display.engine(StartProgress("loading weights", 3.0, "21/51"))
-    shown.append(console.export_text(clear=True) if console.print(display.render()) is None else "")
+    console.print(display.render())
+    shown.append(console.export_text(clear=True))
     point = progress()
     in_window(point)
     point.add(make_failure(Outcome.CUT, intended_s=10.0, done_s=10.1))

@@ -1,0 +1,118 @@
+"""The main job on the real engine, as a user runs it: valid by its own rules, verified, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from bench.report import folder_files as files
+
+pytestmark = pytest.mark.engine
+ROOT = Path(__file__).parents[2]
+SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.steady_s": "30"}
+
+
+def bench(*arguments: str, config: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CONFIG_HOME": str(config)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def repro(target: str, tmp_path: Path, settings: dict[str, str]) -> subprocess.Popen[str]:
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return bench("repro", target, "--reports", str(tmp_path / "reports"), "--json", *sets, config=tmp_path)
+
+
+def outcome(process: subprocess.Popen[str], tmp_path: Path, target: str) -> tuple[int, dict[str, Any], Path, str]:
+    _, err = process.communicate(timeout=400)
+    (folder,) = (tmp_path / "reports" / target).iterdir()
+    report: dict[str, Any] = json.loads((folder / files.REPORT).read_bytes())
+    return process.returncode, report, folder, err
+
+
+def engine_processes(folder: Path) -> list[psutil.Process]:
+    """Every process that writes this run's engine log, and all that descend from them."""
+    log = str(folder / files.engine_log(0))
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(log == file.path for file in process.open_files()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-mtp"])
+def test_a_target_is_reproduced_and_verified(target: str, tmp_path: Path) -> None:
+    code, report, folder, err = outcome(repro(target, tmp_path, SHORT), tmp_path, target)
+    verdicts = {(check["rule"], check["point"]): check for check in report["checks"]}
+    for point in report["points"]:
+        assert point["complete"]
+        assert point["failures"] == {}
+        for rule in ("client totals equal the engine's", "prefix hits are as predicted", "no request was preempted"):
+            assert verdicts[rule, point["index"]]["verdict"] == "kept", (verdicts[rule, point["index"]], err)
+        if target == "cpu":
+            assert point["prefix_cache"]["measured_rate"] > 0.6
+            assert point["prefix_cache"]["measured_rate"] == pytest.approx(
+                point["prefix_cache"]["predicted_rate"], rel=0.02
+            )
+        else:
+            assert point["speculation"]["acceptance_length"] > 1.5
+    assert "toy weights, CPU, scaled prompts" in report["title"]
+    assert code == report["exit_code"]
+    assert engine_processes(folder) == []
+    checked = bench("verify", str(folder), "--json", config=tmp_path)
+    out, _ = checked.communicate(timeout=60)
+    assert json.loads(out)["verified"] is True
+
+
+def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_path: Path) -> None:
+    client = repro("cpu", tmp_path, {**SHORT, "load.ladder": "[{streams = 2}]", "load.ramp_s": "0.5"})
+    folder = wait_for_records(client, tmp_path / "reports", 8)
+    engine = engine_processes(folder)
+    worker = max(engine, key=lambda process: process.memory_info().rss)
+    worker.send_signal(signal.SIGKILL)
+    code, report, folder, _ = outcome(client, tmp_path, "cpu")
+    assert code == 1
+    assert report["partial"] is True
+    assert "the engine died" in report["partial_reason"]
+    assert report["points"][0]["requests"] >= 1
+    assert [process for process in engine if process.is_running()] == []
+
+
+def test_a_client_that_is_killed_takes_the_engine_with_it(tmp_path: Path) -> None:
+    client = repro("cpu", tmp_path, SHORT)
+    folder = wait_for_records(client, tmp_path / "reports", 0)
+    engine = engine_processes(folder)
+    assert engine
+    client.kill()
+    client.communicate()
+    _, alive = psutil.wait_procs(engine, timeout=60)
+    assert alive == []
+
+
+def wait_for_records(client: subprocess.Popen[str], reports: Path, count: int) -> Path:
+    """The report's folder, once the engine has been started and so many requests have been recorded."""
+    pause = threading.Event()
+    for _ in range(2400):
+        for folder in reports.glob("cpu/*"):
+            journal, log = folder / files.RUNNING_RECORDS, folder / files.engine_log(0)
+            recorded = journal.read_bytes().count(b"\n") if journal.exists() else 0
+            if recorded >= count and log.exists() and log.stat().st_size:
+                return folder
+        assert client.poll() is None, client.communicate()
+        pause.wait(0.1)
+    raise AssertionError("the run did not get so far")
