@@ -80,7 +80,7 @@ def test_assumptions_carry_the_value_that_was_used() -> None:
         ("engine.flags.max_num_seqs", "not set", "assumption", "nobody set it"),
         (
             "load.turn_gap",
-            '{"distribution": "exponential", "mean_s": 4.0, "sigma": null}',
+            '{"distribution": "exponential", "mean_s": 4.0}',
             "assumption",
             "it does not say",
         ),
