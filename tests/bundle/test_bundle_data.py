@@ -132,6 +132,9 @@ PATHS = [
     "vllm/third_party/fmha_sm100/a.cu",
     "mistral_common/data/tekken_240911.json",
     "pycountry/locales/de/x.mo",
+    "flashinfer/data/cutlass/python/x.py",
+    "flashinfer/data/cutlass/include/x.hpp",
+    "jsonschema/tests/x.py",
     "pycountry/db.py",
     "bin/vllm",
     "vllm-0.26.0.dist-info/INSTALLER",
@@ -144,6 +147,7 @@ def test_what_the_rules_leave_of_an_engine() -> None:
     assert [path for path in PATHS if path not in dropped] == [
         "vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so",
         "vllm/third_party/deep_gemm/_C.cpython-312-x86_64-linux-gnu.so",
+        "flashinfer/data/cutlass/include/x.hpp",
         "pycountry/db.py",
         "vllm-0.26.0.dist-info/RECORD",
     ]

@@ -15,7 +15,7 @@ from bench.engine.pins import REPOSITORY
 HEAVY: Final = {"cryptography", "faker", "hf-xet", "huggingface-hub", "numpy", "pyarrow", "tokenizers"}
 """Packages of the client that its help, its recipes and its process engine do without: packing them takes a minute."""
 
-OUR_RULES: Final = ("arrow-elsewhere", "tests-of-numpy", "hub-transfers")
+OUR_RULES: Final = ("arrow-elsewhere", "tests-of-the-client", "hub-transfers")
 """Rules about them."""
 
 _WHEN: Final = {"GIT_AUTHOR_DATE": "1764463904 +0000", "GIT_COMMITTER_DATE": "1764463904 +0000"}
