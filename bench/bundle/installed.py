@@ -66,12 +66,6 @@ class InstalledBundle:
         """Where its engines keep what they compile: `bench.engine.caches` says how. It need not exist."""
         return self.root / CACHES
 
-    @property
-    def offline_environment(self) -> dict[str, str]:
-        """Environment variables for everything that would ask a hub: nothing is asked, snapshots come from here."""
-        hub = {"HF_HUB_CACHE": str(self.root / HUB)} if (self.root / HUB).is_dir() else {}
-        return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", **hub}
-
 
 def installed_bundle(repository: Path = REPOSITORY) -> InstalledBundle | None:
     """The bundle that this client was installed from, or None.
@@ -83,6 +77,16 @@ def installed_bundle(repository: Path = REPOSITORY) -> InstalledBundle | None:
     if known is None:
         return None
     return InstalledBundle(repository.parent, known.target, known.commit, known.signer)
+
+
+def offline_environment(root: Path) -> dict[str, str]:
+    """Environment variables for an engine that would ask a hub: nothing is asked.
+
+    Args:
+        root: of the bundle: where it carries a checkpoint, that is found there.
+    """
+    hub = {"HF_HUB_CACHE": str(root / HUB)} if (root / HUB).is_dir() else {}
+    return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", **hub}
 
 
 def engine_environment(
@@ -113,7 +117,7 @@ def engine_environment(
             remedy=f"Run {known.target}, or make a bundle of the other target: just bundle TARGET",
         )
     site = repository.parent / ENGINE_SITE
-    env = {**pin.env, **InstalledBundle(site.parent, "", "", "").offline_environment, "PYTHONPATH": str(site)}
+    env = {**pin.env, **offline_environment(repository.parent), "PYTHONPATH": str(site)}
     found = _packages(known, child_environment(env))
     wanted = {*installed_packages(site), *known.host_packages}
     if missing := sorted(wanted - found.keys()):

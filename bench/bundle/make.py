@@ -126,7 +126,7 @@ class _Maker:
         self._say = say
         self._repository = repository
         self._scratch = scratch
-        self._savings: list[Saving] = []
+        self._saved: dict[str, Saving] = {}
         self._glibc = 0
 
     def make(self, folder: Path, signer: Signer) -> Made:
@@ -162,12 +162,12 @@ class _Maker:
             engine=self._recipe.engine.lock,
             engine_lock_sha256=sha256(lock.encode()),
             host_provides=host_has,
-            left_out=tuple(manifest.LeftOut(s.rule.name, s.rule.why, s.size) for s in self._savings),
+            left_out=tuple(manifest.LeftOut(s.rule.name, s.rule.why, s.size) for s in self._saved.values()),
             archives=tuple(archives),
             next_arguments=("repro", self._recipe.target, *overrides),
         )
         self._write(folder, written, signer)
-        return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._savings))
+        return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._saved.values()))
 
     def _lock(self, client: Mapping[str, Entry]) -> str:
         """The engine's closure as it is committed.
@@ -223,15 +223,22 @@ class _Maker:
                     remedy=f"Correct {left_out.RULES_FILE.name}.",
                 )
             if rule.packages:
-                self._savings.append(Saving(rule, (rule.megabytes or 0) * 10**6))
+                self._note(Saving(rule, (rule.megabytes or 0) * 10**6))
         dropped = {package for rule in rules for package in rule.packages}
         self._say(f"Fetching the packages of {name}")
         site = self._scratch / name
         wheels.fetch(requirements.without(lock, dropped.union(host_has)), site, self._options.host)
         entries, savings = site_files(site, prefix, rules, self._options.host.tag)
-        self._savings += savings
+        for saving in savings:
+            self._note(saving)
         self._glibc = max(self._glibc, wheels.glibc_needed(site))
         return entries
+
+    def _note(self, saving: Saving) -> None:
+        """A rule about any site saves in several."""
+        name = saving.rule.name
+        before = self._saved[name].size if name in self._saved else 0
+        self._saved[name] = Saving(saving.rule, before + saving.size)
 
     def _caches(self) -> list[Entry]:
         if self._options.caches is None:

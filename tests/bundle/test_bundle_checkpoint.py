@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from bench.bundle.checkpoint import checkpoint_files
-from bench.bundle.installed import InstalledBundle, installed_bundle
+from bench.bundle.installed import installed_bundle, offline_environment
 from bench.errors import StreamproofError, UsageError
 from recipes.schema import Checkpoint
 
@@ -38,14 +38,14 @@ def test_a_hub_checkpoint_lies_where_the_hubs_own_cache_has_it(tmp_path: Path, m
     carried = tmp_path / "installed" / entry.path
     carried.parent.mkdir(parents=True)
     carried.write_bytes(entry.source.read_bytes())
-    bundle = InstalledBundle(tmp_path / "installed", "toy", COMMIT, "")
-    assert bundle.offline_environment["HF_HUB_OFFLINE"] == "1"
-    found = snapshot_download("Somebody/Model", revision=COMMIT, cache_dir=bundle.offline_environment["HF_HUB_CACHE"])
+    environment = offline_environment(tmp_path / "installed")
+    assert environment["HF_HUB_OFFLINE"] == "1"
+    found = snapshot_download("Somebody/Model", revision=COMMIT, cache_dir=environment["HF_HUB_CACHE"])
     assert (Path(found) / "config.json").read_text() == "{}"
 
 
 def test_without_a_carried_checkpoint_the_users_own_cache_is_used(tmp_path: Path) -> None:
-    assert "HF_HUB_CACHE" not in InstalledBundle(tmp_path, "toy", COMMIT, "").offline_environment
+    assert "HF_HUB_CACHE" not in offline_environment(tmp_path)
 
 
 def test_a_hub_checkpoint_needs_its_commit() -> None:

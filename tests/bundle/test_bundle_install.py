@@ -69,6 +69,22 @@ def test_a_sound_bundle_is_installed_and_runs(bundle: Path, capsys: pytest.Captu
     assert known["engine"] == "engine-cpu"
 
 
+def test_a_carried_checkpoint_is_found_without_a_hub(tmp_path: Path) -> None:
+    ask = b"import os\nprint(os.environ.get('HF_HUB_CACHE'), os.environ.get('HF_HUB_OFFLINE'))\n"
+    files = {**CLIENT, "client/bench/__main__.py": ask}
+    for name, more in (("without", {}), ("with", {"hub/models--x/snapshots/y/config.json": b"{}"})):
+        write_bundle(tmp_path / name / "bundle", {**files, **more})
+        assert install(tmp_path / name / "bundle") == 0
+    said = [
+        subprocess.run(["./streamproof"], check=True, capture_output=True, text=True, cwd=tmp_path / name / "installed")
+        for name in ("without", "with")
+    ]
+    assert [answer.stdout.split() for answer in said] == [
+        ["None", "None"],
+        [str(tmp_path / "with" / "installed" / "hub"), "1"],
+    ]
+
+
 def test_the_client_sees_its_own_packages_only(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert install(bundle) == 0
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))

@@ -21,6 +21,11 @@ _LAUNCHER: Final = """\
 #!/bin/sh
 # The streamproof of this folder, with its own packages only.
 case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
+here=$(CDPATH='' cd -- "$here" && pwd -P)
+if [ -d "$here/hub" ]; then
+    # The checkpoint came with the bundle: nothing is asked of a hub.
+    export HF_HUB_CACHE="$here/hub" HF_HUB_OFFLINE=1
+fi
 exec "$here/client-env/bin/python" -I -m bench "$@"
 """
 
