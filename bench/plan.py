@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError
+from bench.load.trace import with_traces_pinned
 from bench.workload import VERSION
 from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.voice import VoiceWorkload
@@ -45,8 +46,10 @@ def plan_run(recipe: Recipe, *, external: bool = False) -> RunPlan:
         external: somebody else's server answers: what it runs on is not ours to pin.
 
     Raises:
+        UsageError: a trace of the ladder is none.
         StreamproofError: the checkpoint is not there, or not reachable.
     """
+    recipe = with_traces_pinned(recipe)
     checkpoint = resolve(recipe.checkpoint)
     if external:  # there is no engine start to repeat
         recipe = recipe.model_copy(update={"load": recipe.load.model_copy(update={"runs": 1})})

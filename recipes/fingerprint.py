@@ -39,6 +39,9 @@ def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
         mode="json", include={"hardware", "checkpoint", "engine", "workload", "load"}, exclude_none=True
     )
     del decides["load"]["runs"]
+    for point in decides["load"]["ladder"]:
+        if "trace_sha256" in point:  # what the trace says decides, and not where it lies
+            del point["trace"]
     text = json.dumps({"recipe": decides, "pinned": asdict(pinned)}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

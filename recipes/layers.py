@@ -33,6 +33,7 @@ class Layer:
         extends: name of the recipe below this one.
         abstract: a layer to extend, no target of its own.
         text: the file's text, for line numbers.
+        folder: where the file lies; None for overrides.
     """
 
     origin: str
@@ -42,6 +43,7 @@ class Layer:
     extends: str | None = None
     abstract: bool = False
     text: str = ""
+    folder: Path | None = None
 
     def where(self, key: str) -> str:
         """File and line of `key`, or of the innermost table around it, or of the first row of an array of tables."""
@@ -80,6 +82,7 @@ def read_layer(path: Path) -> Layer:
         extends=extends,
         abstract=abstract,
         text=text,
+        folder=path.parent,
     )
 
 

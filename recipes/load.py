@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +53,8 @@ def load_recipe(target: str, overrides: Mapping[str, str] | None = None, *, fold
     layers.append(read_overrides(overrides or {}))
     placed = _merge(layers)
     claims = next((layer.claims for layer in reversed(layers) if layer.claims is not None), [])
+    if (ladder := placed.get("load.ladder")) is not None:
+        placed["load.ladder"] = replace(ladder, value=_beside(ladder.layer.folder, ladder.value))
     raw = unflatten({key: entry.value for key, entry in placed.items()})
     raw |= {"target": Path(target).stem, "claims": claims, "overridden": sorted(layers[-1].values)}
     raw["sources"] = {key: entry.source for key, entry in placed.items() if entry.source is not None}
@@ -101,6 +103,21 @@ def _merge(layers: list[Layer]) -> dict[str, _Placed]:
                 del placed[other]
             placed[key] = _Placed(value, _source_of(key, layer), layer)
     return placed
+
+
+def _beside(folder: Path | None, ladder: Leaf) -> Leaf:
+    """The ladder with the path of each trace that lies beside the recipe's file, and not in the working directory."""
+    if folder is None or not isinstance(ladder, list):
+        return ladder
+    return [
+        {**point, "trace": str(folder / trace)}
+        if isinstance(point, dict)
+        and isinstance(trace := point.get("trace"), str)
+        and not Path(trace).is_file()
+        and (folder / trace).is_file()
+        else point
+        for point in ladder
+    ]
 
 
 def _source_of(key: str, layer: Layer) -> dict[str, Any] | None:
@@ -166,4 +183,3 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401  a
     if isinstance(annotation, type) and not typing.get_args(annotation):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for part in typing.get_args(annotation) if (found := _model_within(part))), None)
-

@@ -6,6 +6,7 @@ into an error that names file, line, key and the nearest right one.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -141,27 +142,71 @@ class TurnGap(Strict):
         return self
 
 
+class BargeIn(Strict):
+    """Callers who talk over a reply: the request is cancelled by closing its connection.
+
+    Attributes:
+        share: of the requests that are interrupted, 0 to 1.
+        after_s: [earliest, latest] seconds from the intended send time to the interruption, uniform between the two. A
+            reply that is complete by then is not interrupted.
+    """
+
+    share: Annotated[float, Field(ge=0, le=1)]
+    after_s: Annotated[list[Seconds], Field(min_length=2, max_length=2)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> BargeIn:
+        if self.after_s[0] > self.after_s[1]:
+            raise ValueError("barge_in.after_s is [earliest, latest]")
+        return self
+
+
 class Point(Strict):
-    """One operating point: exactly one of the two.
+    """One operating point: exactly one of streams, concurrent, rate and trace.
 
     Attributes:
         streams: open voice conversations with turn gaps.
+        barge_in: some of their replies are interrupted; only with `streams`.
         concurrent: requests in flight, closed loop, without gaps.
+        rate: requests that arrive each second, whatever the server does (open loop); from as many conversations as
+            would speak that often with the recipe's mean turn gap.
+        arrivals: "poisson", or "fixed" distances; only with `rate`.
+        trace: a recorded trace, replayed (JSONL, see `bench.load.trace`): its path from the working directory, or
+            beside the recipe's own file.
+        trace_sha256: of that file; None where nobody has read it yet: then the run does and the report records it.
     """
 
     streams: Positive | None = None
+    barge_in: BargeIn | None = None
     concurrent: Positive | None = None
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    arrivals: Literal["poisson", "fixed"] | None = None
+    trace: Annotated[str, Field(min_length=1)] | None = None
+    trace_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Point:
-        if (self.streams is None) == (self.concurrent is None):
-            raise ValueError("a point of load.ladder has either streams or concurrent")
+        if sum(kind is not None for kind in (self.streams, self.concurrent, self.rate, self.trace)) != 1:
+            raise ValueError("a point of load.ladder has exactly one of streams, concurrent, rate and trace")
+        if (self.rate is None) != (self.arrivals is None):
+            raise ValueError('rate and arrivals ("poisson" or "fixed") belong together')
+        if self.barge_in is not None and self.streams is None:
+            raise ValueError("barge_in belongs to streams, and only there")
+        if self.trace_sha256 is not None and self.trace is None:
+            raise ValueError("trace_sha256 belongs to trace, and only there")
         return self
 
     @property
     def label(self) -> str:
-        """E.g. "40 streams" or "16 concurrent requests"."""
-        return f"{self.streams} streams" if self.streams else f"{self.concurrent} concurrent requests"
+        """E.g. "40 streams", "16 concurrent requests", "12 requests/s, Poisson", "trace calls.jsonl"."""
+        if self.concurrent is not None:
+            return f"{self.concurrent} concurrent requests"
+        if self.rate is not None:
+            return f"{self.rate:g} requests/s, {'Poisson' if self.arrivals == 'poisson' else 'fixed distances'}"
+        if self.trace is not None:
+            return f"trace {PurePath(self.trace).name}"
+        interrupted = "" if self.barge_in is None else f", {self.barge_in.share * 100:g} % interrupted"
+        return f"{self.streams} streams{interrupted}"
 
 
 class Load(Strict):
@@ -175,6 +220,7 @@ class Load(Strict):
         drain_s: at most this long after the window for the open requests to end.
         request_timeout_s: a reply that takes longer is a failure.
         runs: engine starts; between-run variance needs several.
+        client_processes: that share the load of a point; left open, or 0: as many as it needs, one in the usual case.
     """
 
     ladder: Annotated[list[Point], Field(min_length=1)]
@@ -184,6 +230,7 @@ class Load(Strict):
     drain_s: Seconds = 60.0
     request_timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     runs: Positive = 1
+    client_processes: Annotated[int, Field(ge=0)] | None = None
 
 
 class Source(Strict):

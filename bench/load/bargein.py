@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from bench.errors import UsageError
 from bench.load.context import Context, Times, together
-from bench.load.plan import BargeIn
+from bench.load.plan import BargeIn, PointPlan
+from bench.load.stock import Stock
 from bench.load.streams import StreamsLoad
 from bench.seeds import generator
 
@@ -27,15 +28,15 @@ class BargeInLoad:
         self._model = model
         self._streams = StreamsLoad(model.streams)
 
-    async def prepare(self, context: Context) -> None:
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
         """As many turns as without interruptions and with instant replies: an interruption saves no turn."""
-        await self._streams.prepare(context)
+        await self._streams.prepare(plan, stock)
 
     async def drive(self, context: Context, times: Times) -> None:
         """As the streams, with interruptions."""
         await together(
             self._streams.converse(context, times, stream, self._interruptions(context.plan.seed, stream))
-            for stream in context.mine(self._model.streams.count)
+            for stream in context.plan.mine(self._model.streams.count)
         )
 
     def _interruptions(self, seed: int, stream: int) -> Iterator[float | None]:

@@ -10,7 +10,8 @@ from typing import Final
 
 from bench.load.context import Context, Times, together
 from bench.load.gaps import opening
-from bench.load.plan import Closed
+from bench.load.plan import Closed, PointPlan
+from bench.load.stock import Stock
 from bench.records import Outcome, RequestRecord
 
 FAILING_S: Final = 1.0
@@ -23,15 +24,14 @@ class ClosedLoad:
     def __init__(self, model: Closed) -> None:
         self._model = model
 
-    async def prepare(self, context: Context) -> None:
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
         """As many turns as the fastest replies would need."""
-        plan = context.plan
         turns = 1 + math.ceil((plan.ramp_s + plan.steady_s) / self._model.fastest_reply_s)
-        await context.stock.prepare(dict.fromkeys(context.mine(self._model.count), turns))
+        await stock.prepare(dict.fromkeys(plan.mine(self._model.count), turns))
 
     async def drive(self, context: Context, times: Times) -> None:
         """Fill the slots over the ramp, then keep them filled."""
-        await together(self._slot(context, times, slot) for slot in context.mine(self._model.count))
+        await together(self._slot(context, times, slot) for slot in context.plan.mine(self._model.count))
 
     async def _slot(self, context: Context, times: Times, slot: int) -> None:
         intended = times.ramp + opening(slot, self._model.count, context.plan.ramp_s)

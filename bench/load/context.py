@@ -51,16 +51,12 @@ class Context:
         """Until a time of the run's clock."""
         return self.alarm.sleep_until(self.clock.monotonic(run_s))
 
-    def mine(self, streams: int) -> range:
-        """The streams of a point that are this shard's."""
-        return range(self.plan.shard.index, streams, self.plan.shard.of)
-
 
 class LoadModel(Protocol):
     """One way to send requests."""
 
-    async def prepare(self, context: Context) -> None:
-        """Have the turns ready that the point will need."""
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
+        """Have the turns ready that the point will need; nothing else is there yet, neither server nor clock."""
         ...
 
     async def drive(self, context: Context, times: Times) -> None:

@@ -15,7 +15,8 @@ from functools import partial
 from bench.errors import UsageError
 from bench.load.arrivals import send_at
 from bench.load.context import Context, Times
-from bench.load.plan import Open
+from bench.load.plan import Open, PointPlan
+from bench.load.stock import Stock
 from bench.records import RequestRecord
 from bench.seeds import generator
 
@@ -50,9 +51,9 @@ class OpenLoad:
             )
         self._model = model
 
-    async def prepare(self, context: Context) -> None:
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
         """Exactly the turns that arrive."""
-        await context.stock.prepare(Counter(caller for _, caller in self._mine(context)))
+        await stock.prepare(Counter(caller for _, caller in self._mine(plan)))
 
     async def drive(self, context: Context, times: Times) -> None:
         """Send every arrival at its time."""
@@ -60,12 +61,11 @@ class OpenLoad:
         async def send(caller: int, intended: float) -> RequestRecord:
             return await context.sender.send(await context.stock.next(caller), intended, stream=caller)
 
-        arrivals = ((times.ramp + at_s, partial(send, caller)) for at_s, caller in self._mine(context))
+        arrivals = ((times.ramp + at_s, partial(send, caller)) for at_s, caller in self._mine(context.plan))
         await send_at(context, times, arrivals)
 
-    def _mine(self, context: Context) -> Iterator[tuple[float, int]]:
-        plan = context.plan
-        mine = set(context.mine(self._model.callers))
+    def _mine(self, plan: PointPlan) -> Iterator[tuple[float, int]]:
+        mine = set(plan.mine(self._model.callers))
         times = arrival_times(self._model, seed=plan.seed, ramp_s=plan.ramp_s, length_s=plan.ramp_s + plan.steady_s)
         for number, at_s in enumerate(times):
             caller = number % self._model.callers

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from bench.errors import UsageError
+from bench.load.trace import TraceLine, read_trace
 from recipes.schema import Load, Point, TurnGap
 
 
@@ -53,15 +55,22 @@ class Open:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A recorded trace (`bench.load.replay`). It brings its own times: there is no ramp.
+    """A recorded trace (`bench.load.trace`). It brings its own times: there is no ramp.
 
     Attributes:
-        trace: JSONL file, one request a line.
+        trace: path of the file, for messages: another process or host does not read it.
+        lines: what it says.
         callers: the requests are taken from so many conversations.
     """
 
     trace: Path
+    lines: tuple[TraceLine, ...]
     callers: int = 64
+
+    @property
+    def rate(self) -> float:
+        """Mean requests per second over its length."""
+        return len(self.lines) / max(1.0, self.lines[-1].time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +124,10 @@ class PointPlan:
     request_timeout_s: float
     shard: Shard = Shard()
 
+    def mine(self, streams: int) -> range:
+        """The streams of the point that are this shard's."""
+        return range(self.shard.index, streams, self.shard.of)
+
     def __post_init__(self) -> None:
         if min(self.ramp_s, self.steady_s, self.drain_s) < 0 or self.steady_s == 0 or self.request_timeout_s <= 0:
             raise UsageError(
@@ -137,8 +150,22 @@ class PointPlan:
         )
 
 
-def model_of(point: Point, gap: TurnGap) -> Streams | Closed:
-    """The load model of a point of the ladder."""
+def model_of(point: Point, gap: TurnGap) -> Model:
+    """The load model of a point of the ladder.
+
+    Raises:
+        UsageError: its trace cannot be read, or is none.
+    """
     if point.concurrent is not None:
         return Closed(count=point.concurrent)
-    return Streams(count=point.streams or 0, gap=gap)  # the schema demands exactly one of the two
+    if point.rate is not None:
+        callers = max(1, math.ceil(point.rate * gap.mean_s))
+        return Open(rate=point.rate, arrivals=point.arrivals or "poisson", callers=callers)
+    if point.trace is not None:
+        trace = Path(point.trace)
+        return Replay(trace=trace, lines=tuple(read_trace(trace, sha256=point.trace_sha256)))
+    streams = Streams(count=point.streams or 0, gap=gap)  # the schema demands exactly one of the four
+    if point.barge_in is None:
+        return streams
+    earliest, latest = point.barge_in.after_s
+    return BargeIn(streams=streams, share=point.barge_in.share, after_s=(earliest, latest))

@@ -89,7 +89,7 @@ class PointRun:
 
     async def prepare(self) -> None:
         """Make the turns that the point will need."""
-        await self._model.prepare(self._context)
+        await self._model.prepare(self._plan, self._stock)
 
     async def prime(self) -> None:
         """Send the priming turns, one after the other.

@@ -58,8 +58,8 @@ def processes_for(plan: PointPlan, cores: int) -> int:
             rate = closed.count / closed.fastest_reply_s
         case Open() as arrivals:
             rate = arrivals.rate
-        case Replay():
-            rate = 0.0
+        case Replay() as trace:
+            rate = trace.rate
     return max(1, min(cores - 1, math.ceil(rate / REQUESTS_PER_S)))
 
 

@@ -1,25 +1,24 @@
-"""Replay of a recorded trace: who asked, when, and how long the prompt was.
+"""Replay of a recorded trace (`bench.load.trace`).
 
-A trace is JSONL, one request a line: {"time": 12.25, "agent": "booking", "tokens": 10240}. `time` is in seconds, never
-decreasing; the first line's time is the beginning. `tokens` is the length of the prompt. The texts of the callers are
-never in a trace: each line is given a turn of the workload of the same agent whose prompt is about as long.
+The texts of the callers are never in a trace: each line is given a turn of the workload of the same agent whose prompt
+is about as long.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Final
 
 from bench.errors import UsageError
 from bench.load.arrivals import Send, send_at
 from bench.load.context import Context, Times
-from bench.load.plan import Replay
+from bench.load.plan import PointPlan, Replay
+from bench.load.stock import Stock
+from bench.load.trace import TraceLine
 from bench.records import RequestRecord
 from bench.workload.turn import Turn
 
@@ -33,78 +32,24 @@ MOST_CALLS_PER_LINE: Final = 20
 """An agent that has not spoken in so many calls is not in the workload."""
 
 
-class TraceLine(BaseModel):
-    """One request of a trace.
-
-    Attributes:
-        time: seconds.
-        agent: name of the agent.
-        tokens: length of the prompt.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    time: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    agent: str
-    tokens: Annotated[int, Field(gt=0)]
-
-
-def read_trace(path: Path) -> list[TraceLine]:
-    """The lines of a trace, times counted from the first one's.
-
-    Raises:
-        UsageError: the file cannot be read or is empty, or a line is no request; the line is named by its number.
-    """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"the trace {path} cannot be read: {error.strerror}", remedy="Give the path of a JSONL file."
-        ) from None
-    lines: list[TraceLine] = []
-    for number, text in enumerate(raw.splitlines(), start=1):
-        where = f"{path}, line {number}"
-        remedy = 'Each line is a request, such as {"time": 12.25, "agent": "booking", "tokens": 10240}.'
-        try:
-            line = TraceLine.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise UsageError(f"{where}: {key + ': ' if key else ''}{first['msg']}", remedy=remedy) from None
-        if lines and line.time < lines[-1].time:
-            raise UsageError(
-                f"{where}: time {line.time:g} is before the line above ({lines[-1].time:g})",
-                remedy="Sort the trace by time.",
-            )
-        lines.append(line)
-    if not lines:
-        raise UsageError(f"the trace {path} is empty", remedy="Give a file with one request a line.")
-    begin = lines[0].time
-    return [line.model_copy(update={"time": line.time - begin}) for line in lines]
-
-
 class ReplayLoad:
     """Sends the trace until the window ends; what comes later in it is left out.
 
     Raises:
-        UsageError: see `read_trace`; also from `prepare`, for a line that the workload has no turn for.
+        UsageError: from `prepare`, for a line that the workload has no turn for.
     """
 
     def __init__(self, model: Replay) -> None:
         self._model = model
-        self._lines = read_trace(model.trace)
         self._turns: list[tuple[float, int, Turn]] = []
 
-    async def prepare(self, context: Context) -> None:
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
         """Choose a turn for every line of this shard."""
-        plan = context.plan
         length_s = plan.ramp_s + plan.steady_s
-        lines = [
-            (number, line)
-            for number, line in enumerate(self._lines)
-            if line.time < length_s and number in range(plan.shard.index, len(self._lines), plan.shard.of)
-        ]
-        candidates = await self._candidates(context, Counter(line.agent for _, line in lines), len(lines))
+        lines = [(number, self._model.lines[number]) for number in plan.mine(len(self._model.lines))]
+        lines = [(number, line) for number, line in lines if line.time < length_s]
+        callers = plan.mine(max(self._model.callers, plan.shard.of))
+        candidates = await _candidates(stock, callers, Counter(line.agent for _, line in lines), len(lines))
         self._turns = [
             (line.time, stream, turn)
             for (_, line), (stream, turn) in zip(lines, _matched(self._model.trace, lines, candidates), strict=True)
@@ -122,19 +67,19 @@ class ReplayLoad:
 
         await send_at(context, times, arrivals())
 
-    async def _candidates(
-        self, context: Context, needed: Counter[str], lines: int
-    ) -> dict[str, list[tuple[int, Turn]]]:
-        """Agent to (stream, turn), from as many calls as give every agent enough to choose from."""
-        found: dict[str, list[tuple[int, Turn]]] = defaultdict(list)
-        callers = context.mine(max(self._model.callers, context.plan.shard.of))
-        for calls in range(MOST_CALLS_PER_LINE * (lines + len(callers))):
-            if all(len(found[agent]) >= CANDIDATES * count for agent, count in needed.items()):
-                break
-            stream = callers[calls % len(callers)]
-            for turn in await context.stock.call(stream):
-                found[turn.agent].append((stream, turn))
-        return found
+
+async def _candidates(
+    stock: Stock, callers: Sequence[int], needed: Counter[str], lines: int
+) -> dict[str, list[tuple[int, Turn]]]:
+    """Agent to (stream, turn), from as many calls as give every agent enough to choose from."""
+    found: dict[str, list[tuple[int, Turn]]] = defaultdict(list)
+    for calls in range(MOST_CALLS_PER_LINE * (lines + len(callers))):
+        if all(len(found[agent]) >= CANDIDATES * count for agent, count in needed.items()):
+            break
+        stream = callers[calls % len(callers)]
+        for turn in await stock.call(stream):
+            found[turn.agent].append((stream, turn))
+    return found
 
 
 def _matched(

@@ -12,7 +12,8 @@ from itertools import repeat
 
 from bench.load.context import Context, Times, together
 from bench.load.gaps import gaps, most_turns, opening
-from bench.load.plan import Streams
+from bench.load.plan import PointPlan, Streams
+from bench.load.stock import Stock
 
 
 class StreamsLoad:
@@ -21,10 +22,10 @@ class StreamsLoad:
     def __init__(self, model: Streams) -> None:
         self._model = model
 
-    async def prepare(self, context: Context) -> None:
+    async def prepare(self, plan: PointPlan, stock: Stock) -> None:
         """The most turns that each stream can need: its gaps are known beforehand."""
-        plan, model = context.plan, self._model
-        await context.stock.prepare(
+        model = self._model
+        await stock.prepare(
             {
                 stream: most_turns(
                     model.gap,
@@ -32,14 +33,14 @@ class StreamsLoad:
                     stream=stream,
                     open_s=plan.ramp_s + plan.steady_s - opening(stream, model.count, plan.ramp_s),
                 )
-                for stream in context.mine(model.count)
+                for stream in plan.mine(model.count)
             }
         )
 
     async def drive(self, context: Context, times: Times) -> None:
         """Open the streams over the ramp; each speaks until the window ends."""
         await together(
-            self.converse(context, times, stream, repeat(None)) for stream in context.mine(self._model.count)
+            self.converse(context, times, stream, repeat(None)) for stream in context.plan.mine(self._model.count)
         )
 
     async def converse(

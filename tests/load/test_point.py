@@ -20,6 +20,7 @@ from bench.load.http import Client
 from bench.load.open import arrival_times
 from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Shard, Streams
 from bench.load.point import run_point
+from bench.load.trace import read_trace
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
 from recipes.schema import TurnGap
@@ -355,7 +356,7 @@ def test_replay_sends_the_trace_at_its_times(truth: TruthServer, tmp_path: Path)
     lines = [(100.0, "router"), (100.05, "booking"), (100.05, "router"), (100.3, "booking"), (100.7, "router")]
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(b"".join(orjson.dumps({"time": at, "agent": agent, "tokens": 52}) + b"\n" for at, agent in lines))
-    seen = run(truth.base_url, plan_of(Replay(trace=trace, callers=2)), fresh())
+    seen = run(truth.base_url, plan_of(Replay(trace=trace, lines=tuple(read_trace(trace)), callers=2)), fresh())
     assert [round(record.intended_s - seen.phases["ramp"], 9) for record in seen.load] == [0.0, 0.05, 0.05, 0.3]
     assert [record.agent for record in seen.load] == ["router", "booking", "router", "booking"]
     assert len({(record.stream, record.conversation, record.turn) for record in seen.load}) == 4

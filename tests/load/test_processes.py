@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -14,6 +15,7 @@ from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
 from bench.load.processes import processes_for, run_point_on
+from bench.load.trace import TraceLine
 from bench.load.worker import Target
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
@@ -22,7 +24,6 @@ from tests.truth.workload import TruthSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.truth.process import TruthServer
 
@@ -170,5 +171,7 @@ def test_as_many_processes_as_it_needs(model: Model, cores: int, processes: int)
     assert processes_for(plan_of(model), cores) == processes
 
 
-def test_a_trace_takes_one(tmp_path: Path) -> None:
-    assert processes_for(plan_of(Replay(trace=tmp_path / "trace.jsonl")), 8) == 1
+@pytest.mark.parametrize(("lines", "processes"), [(1, 1), (3000, 1), (3002, 2)])
+def test_a_trace_takes_as_many_as_its_rate_needs(lines: int, processes: int) -> None:
+    trace = tuple(TraceLine(time=20.0 * n / max(1, lines - 1), agent="booking", tokens=9) for n in range(lines))
+    assert processes_for(plan_of(Replay(trace=Path("trace.jsonl"), lines=trace)), 8) == processes

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.errors import Exit, UsageError
-from bench.load.context import Context
+from bench.errors import UsageError
 from bench.load.plan import PointPlan, Replay, Shard
-from bench.load.replay import ReplayLoad, TraceLine, read_trace
+from bench.load.replay import ReplayLoad
 from bench.load.stock import Stock
+from bench.load.trace import read_trace
 from tests.truth.workload import turn
 
 if TYPE_CHECKING:
@@ -18,50 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.workload.turn import Turn
-
-GOOD = '{"time": 5.0, "agent": "booking", "tokens": 100}\n'
-
-
-def test_times_count_from_the_first_line(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text(GOOD + '{"time": 7.5, "agent": "router", "tokens": 90}\n')
-    assert read_trace(trace) == [
-        TraceLine(time=0.0, agent="booking", tokens=100),
-        TraceLine(time=2.5, agent="router", tokens=90),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("nonsense", "Invalid JSON"),
-        ("", "Invalid JSON"),
-        ("7", "should be an object|valid dictionary"),
-        ('{"time": 6.0, "agent": "booking"}', "tokens: Field required"),
-        ('{"time": 6.0, "agent": "booking", "tokens": 0}', "tokens: Input should be greater than 0"),
-        ('{"time": 6.0, "agent": "booking", "tokens": "9"}', "tokens: Input should be a valid integer"),
-        ('{"time": -1.0, "agent": "booking", "tokens": 9}', "time: Input should be greater than or equal to 0"),
-        ('{"time": 6.0, "agent": 4, "tokens": 9}', "agent: Input should be a valid string"),
-        ('{"time": 6.0, "agent": "a", "tokens": 9, "x": 1}', "x: Extra inputs are not permitted"),
-        ('{"time": 4.0, "agent": "a", "tokens": 9}', "time 4 is before the line above"),
-    ],
-)
-def test_a_bad_line_is_named_by_its_number(tmp_path: Path, line: str, message: str) -> None:
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text(GOOD * 2 + line + "\n" + GOOD)
-    with pytest.raises(UsageError, match=f"trace.jsonl, line 3: .*({message})") as caught:
-        read_trace(trace)
-    assert caught.value.exit_code is Exit.USAGE
-    assert caught.value.remedy
-    assert "\n" not in caught.value.message
-
-
-def test_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_trace(tmp_path / "none.jsonl")
-    (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UsageError, match="is empty"):
-        read_trace(tmp_path / "empty.jsonl")
 
 
 @dataclass
@@ -86,7 +42,8 @@ class Lengths:
 
 def chosen(trace: Path, lines: str, tokens: tuple[int, ...], **plan: Any) -> list[tuple[float, int, Turn]]:
     trace.write_text(lines)
-    load = ReplayLoad(Replay(trace=trace, callers=2))
+    model = Replay(trace=trace, lines=tuple(read_trace(trace)), callers=2)
+    load = ReplayLoad(model)
     shard = plan.pop("shard", Shard())
 
     async def main() -> None:
@@ -95,14 +52,14 @@ def chosen(trace: Path, lines: str, tokens: tuple[int, ...], **plan: Any) -> lis
                 point=0,
                 run=0,
                 seed=1,
-                model=Replay(trace=trace),
+                model=model,
                 ramp_s=1.0,
                 steady_s=9.0,
                 drain_s=1.0,
                 request_timeout_s=1.0,
                 shard=shard,
             )
-            await load.prepare(Context(plan=whole, clock=None, alarm=None, stock=stock, sender=None))  # type: ignore[arg-type]
+            await load.prepare(whole, stock)
 
     asyncio.run(main())
     return load._turns

