@@ -29,7 +29,7 @@ class Layer:
         origin: the file's name, or "--set".
         values: dotted key to leaf, nested tables flattened.
         sources: dotted key, or prefix of keys, to the raw source table.
-        claims: the raw claims; None where the layer says nothing about them.
+        claims: the raw claims.
         extends: name of the recipe below this one.
         abstract: a layer to extend, no target of its own.
         text: the file's text, for line numbers.
@@ -39,7 +39,7 @@ class Layer:
     origin: str
     values: dict[str, Leaf] = field(default_factory=dict)
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
-    claims: list[Any] | None = None
+    claims: list[Any] = field(default_factory=list)
     extends: str | None = None
     abstract: bool = False
     text: str = ""
@@ -67,10 +67,16 @@ def read_layer(path: Path) -> Layer:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path.name} is not TOML: {error}", remedy="Correct that line.") from error
     sources = raw.pop("sources", {})
-    claims = raw.pop("claims", None)
+    claims = raw.pop("claims", [])
     extends = raw.pop("extends", None)
     abstract = raw.pop("abstract", False)
-    for name, value, kind in (("sources", sources, dict), ("extends", extends, str), ("abstract", abstract, bool)):
+    shapes = (
+        ("sources", sources, dict),
+        ("claims", claims, list),
+        ("extends", extends, str),
+        ("abstract", abstract, bool),
+    )
+    for name, value, kind in shapes:
         if value is not None and not isinstance(value, kind):
             layer = Layer(origin=path.name, text=text)
             raise UsageError(f"{layer.where(name)}: {name} must be a {kind.__name__}, not {value!r}.")

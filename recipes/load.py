@@ -52,7 +52,7 @@ def load_recipe(target: str, overrides: Mapping[str, str] | None = None, *, fold
         )
     layers.append(read_overrides(overrides or {}))
     placed = _merge(layers)
-    claims = next((layer.claims for layer in reversed(layers) if layer.claims is not None), [])
+    claims = _claims(layers)
     if (ladder := placed.get("load.ladder")) is not None:
         placed["load.ladder"] = replace(ladder, value=_beside(ladder.layer.folder, ladder.value))
     raw = unflatten({key: entry.value for key, entry in placed.items()})
@@ -118,6 +118,18 @@ def _beside(folder: Path | None, ladder: Leaf) -> Leaf:
         else point
         for point in ladder
     ]
+
+
+def _claims(layers: list[Layer]) -> list[Any]:
+    """The claims of all layers; one with the id of an earlier one takes its place."""
+    claims: dict[object, Any] = {}
+    for layer in layers:
+        for number, claim in enumerate(layer.claims):
+            # What has no id cannot take another's place; the schema refuses it with its number.
+            claims[claim.get("id", (layer.origin, number)) if isinstance(claim, dict) else (layer.origin, number)] = (
+                claim
+            )
+    return list(claims.values())
 
 
 def _source_of(key: str, layer: Layer) -> dict[str, Any] | None:

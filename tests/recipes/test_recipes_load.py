@@ -91,6 +91,34 @@ def test_an_overridden_value_does_not_keep_the_source_of_the_value_it_replaces(f
     assert "child.toml, line 3: load.steady_s has no source" in error.message
 
 
+CLAIM = """
+[[claims]]
+id = "{id}"
+quote = "{quote}"
+kind = "measured"
+targets = ["base"]
+point = {{ streams = 2 }}
+quantile = 0.95
+value_s = 1.0
+tolerance = 0.0
+tolerance_why = "none"
+"""
+
+
+def test_claims_add_up_and_one_with_the_same_id_takes_the_others_place(folder: Path) -> None:
+    child(folder, 'extends = "base"\n' + CLAIM.format(id="a", quote="1") + CLAIM.format(id="b", quote="2"), "middle")
+    child(folder, 'extends = "middle"\n' + CLAIM.format(id="a", quote="3"))
+    claims = load_recipe("child", folder=folder).claims
+    assert [(claim.id, claim.quote) for claim in claims] == [("a", "3"), ("b", "2")]
+
+
+def test_a_claim_without_an_id_is_refused_by_its_number(folder: Path) -> None:
+    child(folder, 'extends = "base"\n' + CLAIM.format(id="a", quote="1").replace('id = "a"\n', ""))
+    assert "claims.0.id is missing" in refusal("child", folder).message
+    child(folder, 'claims = [3]\nextends = "base"\n', "other")
+    assert "claims.0" in refusal("other", folder).message
+
+
 def test_a_source_without_a_value_is_refused(folder: Path) -> None:
     child(folder, 'extends = "base"\n[sources]\n"load.steady_s" = { kind = "scaled", why = "y" }\n')
     assert "a source for load.steady_s, which this file does not set" in refusal("child", folder).message
@@ -125,6 +153,9 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_right_one(
     error = refusal("child", folder)
     assert place in error.message
     assert hint in error.remedy
+
+
+SOURCE = '[sources]\n"load.ladder" = { kind = "assumption", why = "test" }\n'
 
 
 def barge_in(share: float, earliest: float = 0.3) -> str:
@@ -271,12 +302,13 @@ def test_an_override_that_is_a_table_is_taken_apart() -> None:
     ],
 )
 def test_every_load_has_a_label_of_its_own(folder: Path, point: str, label: str) -> None:
-    child(folder, f'extends = "base"\n[load]\nladder = [{{ {point} }}]\n')
+    child(folder, f'extends = "base"\n[load]\nladder = [{{ {point} }}]\n{SOURCE}')
     assert load_recipe("child", folder=folder).load.ladder[0].label == label
 
 
 def test_a_trace_may_lie_beside_the_recipe(folder: Path) -> None:
     (folder / "calls.jsonl").write_text("")
-    child(folder, 'extends = "base"\n[load]\nladder = [{ trace = "calls.jsonl" }, { trace = "others.jsonl" }]\n')
+    ladder_of_two = '[{ trace = "calls.jsonl" }, { trace = "others.jsonl" }]'
+    child(folder, f'extends = "base"\n[load]\nladder = {ladder_of_two}\n{SOURCE}')
     ladder = load_recipe(str(folder / "child.toml"), folder=folder).load.ladder
     assert [point.trace for point in ladder] == [str(folder / "calls.jsonl"), "others.jsonl"]
