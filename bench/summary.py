@@ -47,7 +47,7 @@ def _points(points: tuple[PointReport, ...]) -> Table:
         failed = sum(point.failures.values())
         hits = point.prefix_cache.measured_rate
         table.add_row(
-            (f"{point.streams} streams" if point.streams else f"{point.concurrent} in flight")
+            (point.label if point.concurrent is None else f"{point.concurrent} in flight")
             + ("" if point.complete else ", cut off"),
             Text(str(point.requests)) + Text(f" ({failed} failed)" if failed else "", style="red"),
             _seconds(point.e2e.p50),

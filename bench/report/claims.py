@@ -119,7 +119,7 @@ def _judge(
         measured_s=None if sample is None else estimate(sample, claim.quantile).value,
         certificate=proof,
         reason=reason,
-        holds_for=holds_for(recipe, closed_loop=claim.point.concurrent is not None),
+        holds_for=holds_for(recipe, claim.point),
     )
 
 

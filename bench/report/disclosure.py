@@ -9,7 +9,7 @@ from bench.records import E2E_DEFINITION
 from bench.report.model import Assumption
 
 if TYPE_CHECKING:
-    from recipes.schema import Recipe
+    from recipes.schema import Point, Recipe
 
 DEFINITIONS: Final[dict[str, str]] = {
     "E2E": E2E_DEFINITION,
@@ -94,12 +94,17 @@ def assumptions(recipe: Recipe) -> tuple[Assumption, ...]:
     )
 
 
-def holds_for(recipe: Recipe, *, closed_loop: bool) -> str:
-    """The assumption that decides most, with the value under which the figures were measured."""
-    if closed_loop:
+def holds_for(recipe: Recipe, point: Point) -> str:
+    """The assumption that decides most at a point, with the value under which the figures were measured."""
+    if point.concurrent is not None:
         return "requests back to back, without turn gaps"
+    if point.rate is not None:
+        return f"{point.label}, whatever the engine does"
+    if point.trace is not None:
+        return f"the arrivals of the {point.label}"
     gap = recipe.load.turn_gap
-    return f"a mean turn gap of {gap.mean_s:g} s ({gap.distribution})"
+    words = f"a mean turn gap of {gap.mean_s:g} s ({gap.distribution})"
+    return words if point.barge_in is None else f"{words}, {point.barge_in.share * 100:g} % of the replies interrupted"
 
 
 def json_table(flag: Any) -> dict[str, Any]:  # noqa: ANN401  a flag may have any JSON type

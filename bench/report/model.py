@@ -113,7 +113,7 @@ class PointReport(Part):
     Attributes:
         index: in the recipe's ladder.
         label: "40 streams".
-        streams, concurrent: as in the recipe.
+        streams, concurrent: as in the recipe; both null for any other kind of load, and for streams with barge-in.
         requests: in the window. ramp_requests, drain_requests: outside it, reported apart.
         failures: window requests by outcome, successes left out.
         e2e, ttft, tpot: of the window.

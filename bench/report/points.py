@@ -43,7 +43,7 @@ def point_report(measurement: Measurement, index: int, prefix_cache: PrefixCache
     return PointReport(
         index=index,
         label=point.label,
-        streams=point.streams,
+        streams=point.streams if point.barge_in is None else None,
         concurrent=point.concurrent,
         complete=measurement.is_complete(index),
         requests=len(window),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from bench.report.checks import Finding, Verdict, per_point, together
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 IN_FLIGHT_SHARE: Final = 0.01
 """How far the mean number of requests in flight may be from what a closed loop asks for."""
+
+ARRIVALS_DEVIATIONS: Final = 5.0
+"""Standard deviations: a window of a client that sends what it should is outside of them once in two million."""
+
+ROUNDING: Final = 1e-6
+"""Requests: times are floating-point numbers."""
 
 
 def window_is_steady(measurement: Measurement, point: int) -> bool | None:
@@ -67,4 +74,34 @@ def _in_flight(measurement: Measurement, run: int, point: int) -> Finding:
         f"{mean:.2f}",
         expected,
         "Requests fail at once (see the failures), or the client cannot keep up: give it a host of its own.",
+    )
+
+
+def as_many_arrivals(measurement: Measurement) -> list[Check]:
+    """An open loop sent as many requests as its rate says, whatever the engine did: nothing held them back."""
+    return [
+        check
+        for check in per_point("as many requests arrived as asked for", _arrivals, measurement)
+        if check.point is not None and measurement.recipe.load.ladder[check.point].rate is not None
+    ]
+
+
+def _arrivals(measurement: Measurement, run: int, point: int) -> Finding:
+    asked = measurement.recipe.load.ladder[point]
+    window = measurement.windows.get((run, point))
+    if window is None or not window.length:
+        return Finding("unknown", "the window was never reached", asked.label, "Let the point end.")
+    mean = (asked.rate or 0) * window.length
+    # Fixed distances put one more or less into a window; the count of a Poisson process has its mean as variance.
+    margin = 1.0 if asked.arrivals == "fixed" else ARRIVALS_DEVIATIONS * math.sqrt(mean)
+    arrived = len(measurement.placed(run, point, Place.WINDOW))
+    expected = f"{asked.label} over {window.length:g} s: {mean:,.1f}, give or take {margin:,.1f}"
+    if abs(arrived - mean) <= margin + ROUNDING:
+        return Finding("kept", f"{arrived:,}", expected)
+    return Finding(
+        "broken",
+        f"{arrived:,}",
+        expected,
+        "Records are missing, or the client could not keep up: give it more processes (load.client_processes), or a "
+        "host of its own.",
     )

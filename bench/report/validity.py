@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.report import rules_client, rules_engine, rules_window, rules_workload
+from bench.report import rules_barge_in, rules_client, rules_engine, rules_window, rules_workload
 
 if TYPE_CHECKING:
     from bench.report.measurement import Measurement
@@ -30,6 +30,7 @@ def checks(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> tuple[C
         *rules_engine.prefix_hits(measurement, predicted),
         *rules_engine.nothing_compiled(measurement),
         *rules_engine.nobody_preempted(measurement),
+        *rules_barge_in.generation_stopped(measurement),
         *rules_window.beginning_decides_nothing(measurement),
         *rules_workload.fresh_prompts(measurement),
         *rules_client.event_loop(measurement),
@@ -37,4 +38,5 @@ def checks(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> tuple[C
         *rules_client.stamped_on_time(measurement),
         *rules_client.cpu_to_spare(measurement),
         *rules_window.as_many_in_flight(measurement),
+        *rules_window.as_many_arrivals(measurement),
     )

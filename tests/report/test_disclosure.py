@@ -8,6 +8,7 @@ import pytest
 
 from bench.report.disclosure import DEFINITIONS, assumptions, holds_for, not_real, title
 from recipes.load import load_recipe, targets
+from recipes.schema import Point
 from tests.report.factories import make_recipe
 
 BUNDLED = {"kind": "bundled", "name": "toy", "real": False}
@@ -90,10 +91,22 @@ def test_assumptions_carry_the_value_that_was_used() -> None:
     ]
 
 
-def test_what_a_figure_holds_for() -> None:
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({"streams": 20}, "a mean turn gap of 2.5 s (fixed)"),
+        ({"concurrent": 16}, "requests back to back, without turn gaps"),
+        ({"rate": 12, "arrivals": "poisson"}, "12 requests/s, Poisson, whatever the engine does"),
+        ({"trace": "recorded/calls.jsonl"}, "the arrivals of the trace calls.jsonl"),
+        (
+            {"streams": 20, "barge_in": {"share": 0.2, "after_s": [0.3, 0.8]}},
+            "a mean turn gap of 2.5 s (fixed), 20 % of the replies interrupted",
+        ),
+    ],
+)
+def test_what_a_figure_holds_for(point: dict[str, Any], words: str) -> None:
     recipe = make_recipe(load={"turn_gap": {"distribution": "fixed", "mean_s": 2.5}})
-    assert holds_for(recipe, closed_loop=False) == "a mean turn gap of 2.5 s (fixed)"
-    assert "without turn gaps" in holds_for(recipe, closed_loop=True)
+    assert holds_for(recipe, Point.model_validate(point)) == words
 
 
 def test_every_definition_is_one_sentence() -> None:

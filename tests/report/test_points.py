@@ -204,3 +204,18 @@ def test_a_steady_point_and_one_that_is_not() -> None:
     latencies[:30] *= 3
     assert point_of(healthy_records(latencies.tolist())).steady is False
     assert point_of(healthy_records(latencies[:99].tolist())).steady is None
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"rate": 2, "arrivals": "poisson"},
+        {"trace": "calls.jsonl"},
+        {"streams": 20, "barge_in": {"share": 0.2, "after_s": [0.3, 0.8]}},
+    ],
+)
+def test_other_kinds_of_load_are_neither_streams_nor_concurrent_requests(point: dict[str, Any]) -> None:
+    recipe = make_recipe(load={"ladder": [point]})
+    (report,) = build_report(healthy(points=1, recipe=recipe)).points
+    assert (report.streams, report.concurrent) == (None, None)
+    assert report.label == recipe.load.ladder[0].label

@@ -74,6 +74,34 @@ def test_in_flight_is_unknown_without_a_window() -> None:
     assert only(rules_window.as_many_in_flight(closed_loop([slot(DRAIN)], reached=2))).verdict == "unknown"
 
 
+def open_loop(count: int, arrivals: str, *, reached: int = 5) -> list[Check]:
+    recipe = make_recipe(load={"ladder": [{"rate": 2, "arrivals": arrivals}, {"streams": 20}]})
+    records = [make_record(request=n, intended_s=STEADY + 100.0 * n / count) for n in range(count)]
+    evidence = make_evidence(records, [*phases(0, 0)[:reached], *phases(0, 1, 1000.0)], recipe=recipe)
+    return rules_window.as_many_arrivals(Measurement.of(evidence))
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "count", "verdict"),
+    [
+        ("fixed", 200, "kept"),
+        ("fixed", 199, "kept"),
+        ("fixed", 198, "broken"),
+        ("fixed", 202, "broken"),
+        ("poisson", 130, "kept"),  # 200 +- 5 * sqrt(200)
+        ("poisson", 129, "broken"),  # a silent cap
+        ("poisson", 271, "broken"),
+    ],
+)
+def test_an_open_loop_sends_what_its_rate_says(arrivals: str, count: int, verdict: str) -> None:
+    assert only(open_loop(count, arrivals)).verdict == verdict
+
+
+def test_arrivals_are_unknown_without_a_window_and_no_matter_of_streams() -> None:
+    assert only(open_loop(200, "fixed", reached=2)).verdict == "unknown"
+    assert rules_window.as_many_arrivals(Measurement.of(healthy([0.1] * 5))) == []
+
+
 def test_streams_are_not_asked_to_be_in_flight() -> None:
     assert rules_window.as_many_in_flight(Measurement.of(healthy([0.1] * 5))) == []
 
