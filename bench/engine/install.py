@@ -57,6 +57,7 @@ class Installation:
         target: the folder that it shall be.
         gib: space that it takes, in GiB.
         say: takes progress.
+        interpreter: the Python that it is built on; None is the one that runs this.
         terminal: standard error is a terminal that nobody else draws on: the installer may draw its own progress bars
             there. Otherwise what it says goes line by line to `say`.
     """
@@ -67,6 +68,7 @@ class Installation:
     gib: float
     say: Say
     terminal: bool
+    interpreter: Path | None = None
 
     @property
     def python(self) -> Path:
@@ -134,8 +136,8 @@ class Installation:
     def _install(self, uv: str, building: Path, lock: int) -> None:
         self.say(f"Installing {self.name} ({self.gib:.1f} GiB, once)")
         # Relocatable: its scripts must find their interpreter after the renaming.
-        venv = ["venv", "--quiet", "--no-project", "--allow-existing", "--relocatable", "--python", sys.executable]
-        self._run([uv, *venv, str(building)], lock)
+        venv = ["venv", "--quiet", "--no-project", "--allow-existing", "--relocatable", "--python"]
+        self._run([uv, *venv, str(self.interpreter or sys.executable), str(building)], lock)
         # Compiled once, for every start: it cuts `import vllm` from 11 to 4 seconds, and where Python is told to write
         # no bytecode it would otherwise be compiled again each time.
         install = ["pip", "install", "--require-hashes", "--no-deps", "--compile-bytecode"]

@@ -75,11 +75,30 @@ class EnginePin(_Pinned):
     env: dict[str, str] = {}
 
 
+class PeerPin(_Pinned):
+    """A hash-locked environment of another load generator, which `bench.peers` sets beside ours.
+
+    Attributes:
+        lock: the requirements file with hashes, relative to the repository.
+        package: the distribution that is the tool.
+        version: of it.
+        python: the versions that the lock was resolved for; the first that is found is used.
+        installed_gib: space that the finished environment takes, in GiB.
+    """
+
+    lock: str
+    package: str
+    version: str
+    python: Annotated[list[Annotated[str, Field(pattern=r"^3\.\d+$")]], Field(min_length=1)]
+    installed_gib: Annotated[float, Field(gt=0)]
+
+
 class Pins(_Pinned):
     """The whole file."""
 
     images: dict[str, ImagePin]
     engines: dict[str, EnginePin]
+    peers: dict[str, PeerPin] = {}
 
     def image(self, name: str) -> ImagePin:
         """The image of that name.
@@ -97,8 +116,16 @@ class Pins(_Pinned):
         """
         return _entry(self.engines, name, "engine environment")
 
+    def peer(self, name: str) -> PeerPin:
+        """The environment of another load generator.
 
-_PinT = TypeVar("_PinT", ImagePin, EnginePin)
+        Raises:
+            UsageError: there is none; the remedy lists those that exist.
+        """
+        return _entry(self.peers, name, "load generator")
+
+
+_PinT = TypeVar("_PinT", ImagePin, EnginePin, PeerPin)
 
 
 def _entry(entries: dict[str, _PinT], name: str, what: str) -> _PinT:

@@ -1,0 +1,23 @@
+"""`python -m bench.peers`."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.errors import Exit, StreamproofError
+from bench.peers.cli import app
+
+
+def main() -> None:
+    """Runs the command; an error is one message with its remedy, and an exit code for scripts."""
+    try:
+        app(prog_name="python -m bench.peers")
+    except StreamproofError as error:
+        sys.stderr.write(f"error: {error.message}\n  do: {error.remedy}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The command: reads its options, runs, shows, writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import orjson
+import typer
+from rich.console import Console
+
+from bench.errors import Exit, UsageError
+from bench.observe.host import describe_host
+from bench.peers import environments, goals, limit, table
+from bench.peers.aiperf import AIPerf
+from bench.peers.guidellm import GuideLLM
+from bench.peers.inference_perf import InferencePerf
+from bench.peers.load import SCRIPT, Load
+from bench.peers.ours import Ours
+from bench.peers.row import Row
+from bench.peers.runner import places, rounds
+from bench.peers.tool import Tool
+from bench.peers.vllm_bench import VllmBench
+
+TOOLS: Final[dict[str, Tool]] = {
+    "ours": Ours(),
+    "vllm": VllmBench(),
+    "guidellm": GuideLLM(),
+    "aiperf": AIPerf(),
+    "inference-perf": InferencePerf(),
+}
+
+_StepT = TypeVar("_StepT", bound=Row | limit.Limit)
+
+app: Final = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(name="bench-self")
+def bench_self(  # noqa: PLR0917  typer's options, given by name
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Only this tool; may be given several times. Of: {', '.join(TOOLS)}. All by default."),
+    ] = None,
+    in_flight: Annotated[
+        list[int] | None,
+        typer.Option(help="Closed loop with so many requests always in flight; may be given several times.", min=1),
+    ] = None,
+    streams: Annotated[
+        list[int] | None,
+        typer.Option(help="So many callers, each silent for 2 s after a reply; may be given several times.", min=1),
+    ] = None,
+    rounds_: Annotated[int, typer.Option("--rounds", help="How often every tool is run with every load.", min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="About how long each load lasts.", min=1.0)] = 15.0,
+    find_limit: Annotated[
+        bool,
+        typer.Option(
+            "--find-limit",
+            help="Instead: climb a ladder of request rates with each tool until its own E2E error passes 5 ms, or it "
+            "does not keep the rate.",
+        ),
+    ] = False,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="With --find-limit: a step of the ladder, requests per second; several make it.", min=0.1),
+    ] = None,
+    server_core: Annotated[
+        int, typer.Option(help="CPU core of the reference server; -1 lets it run anywhere. The tools may use all.")
+    ] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write every row to this file.")] = None,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Also write the table to this file.")] = None,
+) -> None:
+    """Our client beside every other load generator, against one reference server that knows the truth.
+
+    Each tool is installed in an environment of its own (hash-locked, once) and told to send the same load: prompts of
+    10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 and p95 765 ms. What it reports is compared with what the
+    server did. Without options: 16 and 60 in flight, every tool, two rounds, interleaved. A tool that fails, or that
+    cannot do a load, has a row that says so.
+
+    Run it on a quiet host. Exit code 4 if our own client misses one of its goals.
+    """
+    chosen = [_tool(name) for name in tool or TOOLS]
+    console = Console()
+    where = places(chosen, lambda one: environments.ensure(one, say=console.print, terminal=console.is_terminal))
+    core = None if server_core < 0 else server_core
+    if find_limit:
+        steps = [
+            step
+            for one_tool in chosen
+            for step in _shown(
+                limit.climb(
+                    one_tool, where[one_tool.name], rates=rate or limit.RATES, seconds=seconds, server_core=core
+                ),
+                console,
+            )
+        ]
+        rows = [step for step in steps if isinstance(step, Row)]
+        limits = [step for step in steps if isinstance(step, limit.Limit)]
+        _write(json_file, rows, limits)
+        return
+    loads = _loads(in_flight, streams, seconds)
+    rows = list(_shown(rounds(chosen, where, loads, count=rounds_, server_core=core), console))
+    for made in table.tables(rows):
+        console.print(made)
+    console.print(table.CAPTION)
+    _write(json_file, rows, [])
+    if markdown_file is not None:
+        markdown_file.parent.mkdir(parents=True, exist_ok=True)
+        markdown_file.write_text(table.markdown(rows), encoding="utf-8")
+    missed = goals.broken(rows)
+    for line in missed:
+        console.print(f"MISSED {line}", highlight=False)
+    if missed:
+        raise typer.Exit(Exit.INVALID)
+
+
+def _tool(name: str) -> Tool:
+    try:
+        return TOOLS[name]
+    except KeyError:
+        raise UsageError(f'there is no tool "{name}"', remedy=f"There are: {', '.join(TOOLS)}.") from None
+
+
+def _loads(in_flight: list[int] | None, streams: list[int] | None, seconds: float) -> list[Load]:
+    """The loads, each of about so many seconds of the server's time."""
+    if not in_flight and not streams:
+        in_flight = [16, 60]
+    loads = [Load(requests=1, in_flight=count) for count in in_flight or ()]
+    loads += [Load(requests=1, streams=count) for count in streams or ()]
+    return [replace(load, requests=max(1, round(seconds / load.seconds))) for load in loads]
+
+
+def _shown(steps: Iterable[_StepT], console: Console) -> Iterator[_StepT]:
+    """The same steps, each said in a line as it is done."""
+    for step in steps:
+        if isinstance(step, limit.Limit):
+            console.print(step.text, highlight=False)
+        else:
+            console.print(f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}", highlight=False)
+        yield step
+
+
+def _write(path: Path | None, rows: list[Row], limits: list[limit.Limit]) -> None:
+    """Everything, with what it was made on."""
+    if path is None:
+        return
+    made: dict[str, Any] = {
+        "made": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "host": describe_host().model_dump(),
+        "script": SCRIPT,
+        "rows": [asdict(row) for row in rows],
+        "limits": [asdict(found) for found in limits],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
