@@ -51,11 +51,12 @@ def test_every_just_recipe_is_one_line_without_logic_and_says_what_it_is() -> No
         assert not lines[number - 1].startswith("    ")
 
 
-def test_no_file_of_code_needs_a_table_of_contents() -> None:
+def test_no_file_needs_a_table_of_contents() -> None:
+    """A test file may be longer: it is a list, read entry by entry."""
     long = {}
     for name in tracked():
         if name.endswith(".py"):
             count = len((ROOT / name).read_text().splitlines())
-            if count > 400:
+            if count > (600 if name.startswith("tests/") else 400):
                 long[name] = count
     assert long == {}
