@@ -149,8 +149,13 @@ def test_a_manifest_that_nobody_signed(
 
 
 def test_a_missing_part(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (bundle / "toy.tar.002").unlink()
+    (bundle / "toy.tar.001").write_bytes(b"damaged too: what is missing comes first, since one more copy mends both")
+    refused(bundle, capsys, "toy.tar.002 is missing", "Copy every file")
     (bundle / "toy.tar.001").unlink()
-    refused(bundle, capsys, "toy.tar.001 is missing", "Copy this file too")
+    refused(bundle, capsys, "toy.tar.001, toy.tar.002 are missing")
+    (bundle / MANIFEST).unlink()
+    refused(bundle, capsys, f"{MANIFEST} is missing")
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "install.sh", "install.pyz"])

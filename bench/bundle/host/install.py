@@ -16,7 +16,7 @@ from .finish import compile_bytecode, finish
 from .layout import LAUNCHER
 from .machine import check_host_packages, check_machine, check_space
 from .manifest import MANIFEST, BadManifestError, Manifest, parse
-from .refusal import COPY_AGAIN, Refusal
+from .refusal import COPY_AGAIN, COPY_ALL, Refusal
 from .signature import check_file, signed_files
 from .unpack import check_unpacked, unpack
 
@@ -69,6 +69,8 @@ def _install(bundle: Path, options: argparse.Namespace) -> None:
         raise Refusal(f"{MANIFEST} is not among the signed files", COPY_AGAIN)
     check_file(bundle, MANIFEST, signed[MANIFEST])
     manifest = _manifest(bundle, signed)
+    if missing := sorted(name for name in signed if not (bundle / name).is_file()):
+        raise Refusal(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing from {bundle}", COPY_ALL)
     sizes = {part.name: part.size for archive in manifest.archives for part in archive.parts}
     for name in sorted(signed):
         check_file(bundle, name, signed[name], sizes.get(name))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .manifest import ATTESTATION, PREDICATE_TYPE, SIGNER
 from .p256 import BadKeyError, der_of_pem, key_id, verifies
-from .refusal import COPY_AGAIN, Refusal
+from .refusal import COPY_AGAIN, COPY_ALL, Refusal
 
 _PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 _SMALL: Final = 1 << 20
@@ -63,7 +63,7 @@ def check_file(folder: Path, name: str, sha256: str, size: int | None = None) ->
     """
     path = folder / name
     if not path.is_file():
-        raise Refusal(f"{name} is missing from {folder}", "Copy this file too: a bundle is installed whole.")
+        raise Refusal(f"{name} is missing from {folder}", COPY_ALL)
     found = path.stat().st_size
     if size is not None and found != size:
         raise Refusal(f"{name} has {found:,} bytes instead of {size:,}: it is damaged or cut short", COPY_AGAIN)
@@ -107,6 +107,4 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_SMALL)
     except OSError as error:
-        raise Refusal(
-            f"{path.name} cannot be read: {error.strerror}", "Copy this file too: a bundle is installed whole."
-        ) from error
+        raise Refusal(f"{path.name} cannot be read: {error.strerror}", COPY_ALL) from error
