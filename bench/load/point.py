@@ -8,21 +8,16 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 from bench.load.alarm import Alarm
-from bench.load.bargein import BargeInLoad
 from bench.load.clock import RunClock
-from bench.load.closed import ClosedLoad
-from bench.load.context import Context, LoadModel, Times, together, unless_stopped
+from bench.load.context import Context, Times, together, unless_stopped
 from bench.load.http import Client
-from bench.load.open import OpenLoad
-from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
+from bench.load.plan import PointPlan
 from bench.load.quiet import undisturbed
+from bench.load.ready import ReadyPoint
 from bench.load.refusal import refusal
-from bench.load.replay import ReplayLoad
 from bench.load.selfcheck import SelfSamples, SelfWatch, observation
 from bench.load.sender import NO_STREAM, OnRecord, Sender
 from bench.load.source import TurnSource
-from bench.load.stock import Stock
-from bench.load.streams import StreamsLoad
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
 
@@ -35,37 +30,16 @@ LEAD_S: Final = 0.25
 STOPPED: Final = "the run was stopped"
 
 
-def load_model(model: Model) -> LoadModel:
-    """What drives a plan's model.
-
-    Raises:
-        UsageError: the model's parameters or its trace make no load.
-    """
-    match model:
-        case Streams():
-            return StreamsLoad(model)
-        case Closed():
-            return ClosedLoad(model)
-        case Open():
-            return OpenLoad(model)
-        case Replay():
-            return ReplayLoad(model)
-        case BargeIn():
-            return BargeInLoad(model)
-
-
 class PointRun:
     """The steps of one point in one process. Use as an async context manager."""
 
-    def __init__(
-        self, plan: PointPlan, source: TurnSource, client: Client, clock: RunClock, on_record: OnRecord
-    ) -> None:
-        self._plan = plan
+    def __init__(self, ready: ReadyPoint, client: Client, clock: RunClock, on_record: OnRecord) -> None:
+        self._plan = ready.plan
+        self._model = ready.model
+        self._stock = ready.stock
         self._clock = clock
         self._client = client
         self._on_record = on_record
-        self._model = load_model(plan.model)
-        self._stock = Stock(source)
         self._times: Times | None = None
         self._send_delays = SelfSamples().send_delays
 
@@ -85,11 +59,6 @@ class PointRun:
             self._sender.close(Outcome.CANCELLED, STOPPED)
         finally:
             self._alarm.close()
-            self._stock.__exit__()
-
-    async def prepare(self) -> None:
-        """Make the turns that the point will need."""
-        await self._model.prepare(self._plan, self._stock)
 
     async def prime(self) -> None:
         """Send the priming turns, one after the other.
@@ -157,15 +126,42 @@ async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of the
     on_phase: OnPhase,
     stop: asyncio.Event,
 ) -> None:
-    """Run one operating point in this process.
-
-    Turns are prepared first, before any phase. Then: prime (one request per agent, one after the other), ramp, steady,
-    drain, done; the load is not drained between ramp and steady. `PhaseStarted` carries the planned time of each phase:
-    a request belongs to the window when `steady <= intended_s < drain`.
+    """Run one operating point in this process, from the making of its turns.
 
     Args:
         plan: what to do.
         source: where the turns come from.
+        client: see `run_ready`.
+        clock: likewise.
+        on_record: likewise.
+        on_phase: likewise.
+        stop: likewise.
+
+    Raises:
+        UsageError: the load's parameters or its trace are wrong.
+        StreamproofError: see `run_ready`.
+    """
+    with ReadyPoint(plan, source) as ready:
+        await unless_stopped(ready.prepare(), stop)
+        await run_ready(ready, client, clock, on_record, on_phase, stop)
+
+
+async def run_ready(  # noqa: PLR0913, PLR0917  as above
+    ready: ReadyPoint,
+    client: Client,
+    clock: RunClock,
+    on_record: OnRecord,
+    on_phase: OnPhase,
+    stop: asyncio.Event,
+) -> None:
+    """Run one operating point, whose turns are ready, in this process.
+
+    The phases: prime (one request per agent, one after the other), ramp, steady, drain, done; the load is not drained
+    between ramp and steady. `PhaseStarted` carries the planned time of each phase: a request belongs to the window when
+    `steady <= intended_s < drain`.
+
+    Args:
+        ready: the point; the caller closes it.
         client: open, on `clock`.
         clock: of the run.
         on_record: takes every record once, as its request ends; what it raises ends the point.
@@ -173,11 +169,13 @@ async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of the
         stop: once set, open requests are recorded as CANCELLED at once, "done" is not observed, and the call returns.
 
     Raises:
-        UsageError: the load's parameters, its trace or the server's address are wrong.
+        UsageError: the server's address is wrong.
         StreamproofError: the server's first reply shows that none will ever count; also whatever `on_record` raises.
     """
-    async with PointRun(plan, source, client, clock, on_record) as point:
-        await unless_stopped(_phases(plan, clock, point, on_phase), stop)
+    if stop.is_set():
+        return
+    async with PointRun(ready, client, clock, on_record) as point:
+        await unless_stopped(_phases(ready.plan, clock, point, on_phase), stop)
     point.check()
 
 
@@ -191,7 +189,6 @@ async def _phases(plan: PointPlan, clock: RunClock, point: PointRun, on_phase: O
         nonlocal samples
         samples = await point.drive(times)
 
-    await point.prepare()
     started("prime", clock.now())
     await point.prime()
     with undisturbed():

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from bench.load.source import TurnSource
 from bench.workload.turn import Turn
@@ -20,20 +20,34 @@ STOCK_BYTES: Final = 1 << 30
 """At most this much is prepared. A prompt of 10,000 tokens takes about 40 KB: this holds 26,000 of them."""
 
 
+BeforeCall: TypeAlias = Callable[[], None]
+"""May wait; what it raises ends a preparation."""
+
+
+def at_once() -> None:
+    """Waits for nothing."""
+
+
 class Stock:
     """Prepared turns of some streams. Use as a context manager; it owns one thread.
 
     Args:
         source: where turns come from; only that thread calls it.
         limit_bytes: stop preparing at so many bytes of request bodies.
+        before_call: is called in that thread before each call that is made in advance.
 
     Attributes:
         late: turns that were made after `prepare`.
+        ready_bytes: request bodies that `prepare` made.
     """
 
-    def __init__(self, source: TurnSource, *, limit_bytes: int = STOCK_BYTES) -> None:
+    def __init__(
+        self, source: TurnSource, *, limit_bytes: int = STOCK_BYTES, before_call: BeforeCall = at_once
+    ) -> None:
         self._source = source
         self._limit_bytes = limit_bytes
+        self._before_call = before_call
+        self.ready_bytes = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="turns")
         self._calls: dict[int, Iterator[Sequence[Turn]]] = {}
         self._ready: dict[int, deque[Turn]] = {}
@@ -58,7 +72,7 @@ class Stock:
 
     async def call(self, stream: int) -> Sequence[Turn]:
         """The stream's next call, for a load model that deals its turns out itself."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, stream)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call_ahead, stream)
 
     async def prepare(self, needs: Mapping[int, int]) -> None:
         """Have turns ready.
@@ -97,19 +111,22 @@ class Stock:
             del self._making[stream]
 
     def _prepare(self, short: dict[int, int]) -> None:
-        left = self._limit_bytes
         while short:
             for stream in list(short):
                 if self._closed:
                     return
-                turns = self._call(stream)
+                turns = self._call_ahead(stream)
                 self._ready.setdefault(stream, deque()).extend(turns)
                 short[stream] -= len(turns)
                 if short[stream] <= 0:
                     del short[stream]
-                left -= sum(len(turn.body) for turn in turns)
-                if left <= 0:
+                self.ready_bytes += sum(len(turn.body) for turn in turns)
+                if self.ready_bytes >= self._limit_bytes:
                     return
+
+    def _call_ahead(self, stream: int) -> Sequence[Turn]:
+        self._before_call()
+        return self._call(stream)
 
     def _call(self, stream: int) -> Sequence[Turn]:
         calls = self._calls.get(stream)

@@ -15,6 +15,7 @@ from bench.load.context import Times, unless_stopped
 from bench.load.http import Client
 from bench.load.point import PointRun
 from bench.load.quiet import undisturbed
+from bench.load.ready import ReadyPoint
 from bench.load.selfcheck import SelfSamples
 from bench.records import RequestRecord
 
@@ -104,7 +105,6 @@ async def _work(  # noqa: PLR0913, PLR0917  as `work`, and where its messages go
             commands.put_nowait(command)
 
     async def obey(point: PointRun) -> None:
-        await point.prepare()
         outbox.put(Prepared())
         while True:
             command = await commands.get()
@@ -117,5 +117,9 @@ async def _work(  # noqa: PLR0913, PLR0917  as `work`, and where its messages go
 
     loop.add_reader(connection.fileno(), hear)
     client = Client(target.base_url, clock=clock, request_timeout_s=target.request_timeout_s, api_key=target.api_key)
-    async with client, PointRun(plan, source, client, clock, outbox.put) as point:
-        await unless_stopped(obey(point), stop)
+    with ReadyPoint(plan, source) as ready:
+        await unless_stopped(ready.prepare(), stop)
+        if stop.is_set():
+            return
+        async with client, PointRun(ready, client, clock, outbox.put) as point:
+            await unless_stopped(obey(point), stop)
