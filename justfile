@@ -23,6 +23,12 @@ repro target *options:
 finish folder *options:
     @{{ python }} finish "$@"
 
+# Everything that a host without network and without Docker needs to run a target (just bundle h200-fp8-dummy)
+[group("measure")]
+[no-exit-message]
+bundle target *options:
+    @{{ python }} bundle "$@"
+
 # Check a report: signature, digests, then every figure and verdict again from the raw records
 [group("reports")]
 [no-exit-message]

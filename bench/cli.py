@@ -174,3 +174,41 @@ def verify(
     from bench.report.verify_show import check_and_show  # noqa: PLC0415
 
     raise typer.Exit(check_and_show(folder, key or [], as_json=as_json))
+
+
+@app.command()
+def bundle(
+    target: Target,
+    overrides: Overrides = None,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Folder to make; `dist/bundle-TARGET` by default.")] = None,
+    part_size: Annotated[str, typer.Option(help="Largest file of the bundle, e.g. 60MB or 2GiB.")] = "2GB",
+    python: Annotated[str, typer.Option(help="Python of the host that it is for.")] = "3.12",
+    host_provides: Annotated[
+        str, typer.Option(help="What that host has already: a preset of `bench/bundle/hosts`, or a file that lists it.")
+    ] = "bare",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A rule of `bench/bundle/left_out.toml` that shall not apply.")
+    ] = None,
+    with_checkpoint: Annotated[bool, typer.Option(help="Carry the weights too.")] = False,
+    with_caches: Annotated[Path | None, typer.Option(help="Folder of compile caches to carry.")] = None,
+) -> None:
+    """Make everything that a host without network and without Docker needs to run a target.
+
+    The folder holds signed, hashed parts and `install.sh`, which needs only sh, tar, xz and python3.
+    """
+    from bench.bundle.command import bundle as make  # noqa: PLC0415
+
+    chosen = parse_overrides(overrides)
+    code = make(
+        load_recipe(target, chosen),
+        out=out,
+        part_size=part_size,
+        python=python,
+        host_provides=host_provides,
+        keep=keep or (),
+        with_checkpoint=with_checkpoint,
+        with_caches=with_caches,
+        overrides=chosen,
+    )
+    raise typer.Exit(code)

@@ -11,9 +11,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -21,10 +22,12 @@ from typing import Final
 
 from rich.console import Console
 
+from bench.bundle.installed import engine_environment, installed_bundle
 from bench.display import Display, JsonDisplay, display_for
 from bench.engine.base import Engine
+from bench.engine.caches import cache_environment, cache_folder
 from bench.engine.cores import confined, split
-from bench.engine.environment import ensure_environment
+from bench.engine.environment import EngineEnvironment, cache_root, ensure_environment
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware, device_variables
@@ -100,15 +103,17 @@ class _Job:
     def __init__(
         self, recipe: Recipe, *, reports: Path, base_url: str | None, model: str | None, display: Display
     ) -> None:
-        self._base_url = base_url
-        self._model = model
         self._display = display
         machine = describe_environment(REPOSITORY)
         self._gpus = () if base_url else check_hardware(recipe.hardware, machine)
         self._plan = plan_run(recipe, external=base_url is not None)
         self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
-        if base_url is None:  # before there is a folder: a failed installation leaves no report
-            ensure_environment(recipe.engine.lock, say=display.note, terminal=display.is_live)
+        # The environment before there is a folder: a failed installation leaves no report.
+        self._engine: Callable[[int], Engine] = (
+            partial(self._external, base_url, model)
+            if base_url
+            else partial(self._own, _environment(recipe.engine.lock, display))
+        )
         started_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         # A server of somebody else's may remember the prompts of an earlier job; an engine of ours is new.
         self._nonce = started_at if base_url else ""
@@ -118,6 +123,7 @@ class _Job:
             pinned=self._plan.pinned,
         )
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
+        self._caches = _caches(self._plan.fingerprint)
         self._clock = RunClock.start()
         # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
         self._engine_cores: set[int] | None = None
@@ -170,16 +176,17 @@ class _Job:
             )
             asyncio.run(measure(run))
 
-    def _engine(self, number: int) -> Engine:
-        if self._base_url is not None:
-            key = os.environ.get(API_KEY)
-            return ExternalEngine(self._base_url, model=self._model, api_key=key, run=number, clock=self._clock.now)
+    def _external(self, base_url: str, model: str | None, number: int) -> Engine:
+        key = os.environ.get(API_KEY)
+        return ExternalEngine(base_url, model=model, api_key=key, run=number, clock=self._clock.now)
+
+    def _own(self, environment: EngineEnvironment, number: int) -> Engine:
         recipe, checkpoint = self._plan.recipe, self._plan.checkpoint
         launch = Launch(
-            environment=ensure_environment(recipe.engine.lock, say=self._display.note),
+            environment=environment,
             arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host="127.0.0.1", port=port),
             model=recipe.target,
-            env={**recipe.engine.env, **device_variables(self._gpus)},
+            env={**cache_environment(self._caches), **recipe.engine.env, **device_variables(self._gpus)},
             log=self.folder / files.engine_log(number),
             ready_timeout_s=recipe.engine.ready_timeout_s,
         )
@@ -200,7 +207,21 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _environment(lock: str, display: Display) -> EngineEnvironment:
+    """The engine of the bundle that this client came with, else the one that is installed from the lock."""
+    return engine_environment(lock) or ensure_environment(lock, say=display.note, terminal=display.is_live)
+
+
+def _caches(fingerprint: str) -> Path:
+    """Where the engine keeps what it compiles: a folder of this fingerprint."""
+    bundle = installed_bundle()
+    return cache_folder(bundle.caches if bundle else cache_root() / "compiled", fingerprint)
+
+
 def _producer(client: Client) -> Producer:
+    bundle = installed_bundle()
+    if bundle is not None:  # made from a commit, without anything uncommitted; there is no checkout to ask
+        return Producer(name="streamproof", version=version("streamproof"), commit=bundle.commit, dirty=False)
     return Producer(name="streamproof", version=version("streamproof"), commit=client.commit, dirty=client.dirty)
 
 
