@@ -76,7 +76,8 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
 
     Each tool is installed in an environment of its own (hash-locked, once) and told to send the same load: prompts of
     10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 and p95 765 ms. What it reports is compared with what the
-    server did. Without options: 16 and 60 in flight, every tool, two rounds, interleaved. A tool that fails, or that
+    server did. Without options: 16 and 60 in flight and 60 streams, every
+    tool, two rounds, interleaved. A tool that fails, or that
     cannot do a load, has a row that says so.
 
     Run it on a quiet host. Exit code 4 if our own client misses one of its goals.
@@ -126,7 +127,7 @@ def _tool(name: str) -> Tool:
 def _loads(in_flight: list[int] | None, streams: list[int] | None, seconds: float) -> list[Load]:
     """The loads, each of about so many seconds of the server's time."""
     if not in_flight and not streams:
-        in_flight = [16, 60]
+        in_flight, streams = [16, 60], [60]
     loads = [Load(requests=1, in_flight=count) for count in in_flight or ()]
     loads += [Load(requests=1, streams=count) for count in streams or ()]
     return [replace(load, requests=max(1, round(seconds / load.seconds))) for load in loads]
@@ -138,7 +139,9 @@ def _shown(steps: Iterable[_StepT], console: Console) -> Iterator[_StepT]:
         if isinstance(step, limit.Limit):
             console.print(step.text, highlight=False)
         else:
-            console.print(f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}", highlight=False)
+            console.print(
+                f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}", highlight=False, soft_wrap=True
+            )
         yield step
 
 

@@ -31,7 +31,7 @@ class Comparison:
         in_flight: mean number of open requests at the server, after the ramp and until the last request arrived.
         window_s: that span, seconds of CLOCK_MONOTONIC.
         window_requests: requests that arrived in it.
-        first_s: when the first counted request arrived, same clock.
+        first_s: when the first request of all arrived, same clock.
     """
 
     requests: int
@@ -77,7 +77,7 @@ def compare(counted: Counted, truths: Truths) -> Comparison:
         in_flight=in_flight(truths, *window),
         window_s=window,
         window_requests=sum(window[0] <= truth["received_s"] < window[1] for truth in truths),
-        first_s=arrivals[0],
+        first_s=truths[0]["received_s"],
     )
 
 

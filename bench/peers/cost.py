@@ -44,15 +44,16 @@ class Cost:
     Attributes:
         exit_code: of its first process; negative for the signal that ended it.
         timed_out: it was ended because it took too long.
-        started_s: when it was started, seconds of CLOCK_MONOTONIC.
+        started_s, ended_s: when it was, seconds of CLOCK_MONOTONIC.
         cpu_s: user and system CPU seconds of all its processes, from start to end.
         peak_mb: peak of `Look.rss_mb`.
-        looks: in order of time.
+        looks: in order of time; the last one when it had ended.
     """
 
     exit_code: int
     timed_out: bool
     started_s: float
+    ended_s: float
     cpu_s: float
     peak_mb: float
     looks: tuple[Look, ...]
@@ -137,6 +138,7 @@ def run(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path,
             # wait4 gives the CPU of the process and of all descendants that were waited for: exact, where looks miss
             # what happened after the last one. Looks see those that nobody waited for.
             _, status, usage = os.wait4(process.pid, 0)
+            ended_s = time.monotonic()
         except BaseException:
             _kill(process.pid)
             raise
@@ -145,11 +147,14 @@ def run(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path,
             watcher.join()
         process.returncode = os.waitstatus_to_exitcode(status)
         _kill(process.pid)
+    cpu_s = max(usage.ru_utime + usage.ru_stime, looks[-1].cpu_s)
+    looks.append(Look(ended_s, cpu_s, 0.0))
     return Cost(
         exit_code=process.returncode,
         timed_out=timed_out,
         started_s=started,
-        cpu_s=max(usage.ru_utime + usage.ru_stime, looks[-1].cpu_s),
+        ended_s=ended_s,
+        cpu_s=cpu_s,
         peak_mb=max(look.rss_mb for look in looks),
         looks=tuple(looks),
     )

@@ -30,15 +30,15 @@ def _missed(row: Row, rows: Sequence[Row]) -> list[str]:
         ("TTFT error", max(map(abs, comparison.ttft_error_ms)), ERROR_MS, "ms"),
         ("requests miscounted", comparison.miscounted, 0, ""),
         ("first request", row.first_s, FIRST_S, "s"),
-        ("CPU per 1,000 requests", row.cpu_window_s, CPU_S, "s"),
+        ("CPU per 1,000 requests", row.cpu_s, CPU_S, "s"),
     ]
     peers = [
-        other.cpu_window_s
+        other.cpu_s
         for other in rows
-        if other.tool != NAME and (other.load, other.round) == (row.load, row.round) and other.cpu_window_s is not None
+        if other.tool != NAME and (other.load, other.round) == (row.load, row.round) and other.cpu_s is not None
     ]
     if peers:
-        values.append(("CPU, against a tenth of the best peer's", row.cpu_window_s, CPU_SHARE * min(peers), "s"))
+        values.append(("CPU, against a tenth of the best peer's", row.cpu_s, CPU_SHARE * min(peers), "s"))
     if row.asked is not None:
         values.append(("in flight, off by", abs(comparison.in_flight / row.asked - 1), IN_FLIGHT, ""))
     return [

@@ -25,7 +25,7 @@ class Row:
         error: why there are no figures; None when there are.
         command: command line, with OUT for the result folder, ENV for its environment and SERVER for the address.
         seconds: from its start to its end.
-        first_s: from its start until the server received the first request that it counts.
+        first_s: from its start until the server received its first request.
         cpu_s: CPU seconds of its process tree per 1,000 requests sent, from start to end.
         cpu_window_s: likewise only while it measured (`Comparison.window_s`): per 1,000 requests of that span.
         peak_mb: resident memory of its process tree, shared pages counted for each process.

@@ -97,7 +97,7 @@ def one(tool: Tool, place: Place | str, load: Load, number: int, *, server_core:
         row = replace(
             row,
             command=tuple(_neutral(part, job) for part in command),
-            seconds=took.looks[-1].t - took.started_s,
+            seconds=took.ended_s - took.started_s,
             peak_mb=took.peak_mb,
         )
         try:

@@ -13,20 +13,20 @@ from bench.peers.tool import Triple
 
 COLUMNS: Final = (
     "tool",
-    "E2E error p50 / p95 / p99, ms",
+    "E2E error, ms",
     "TTFT error, ms",
-    "miscounted",
-    "CPU s per 1,000: measuring",
-    "CPU s per 1,000: all",
-    "peak MB",
+    "wrong",
+    "CPU, s",
+    "MB",
     "in flight",
-    "first request, s",
+    "first, s",
 )
 
 CAPTION: Final = (
-    "Errors: the tool's own figure minus what the server did, over exactly the requests that the tool counts; of "
-    "several rounds each cell shows the worst. In flight: what the server saw, of what was asked for. CPU and memory: "
-    "the whole process tree. First request: after the start of the process."
+    "Errors of p50/p95/p99: the tool's own figure minus what the server did, over exactly the requests that the tool "
+    "counts. Wrong: requests miscounted. CPU: seconds per 1,000 requests from start to end, in brackets only while it "
+    "measured. MB: peak memory. Both of the whole process tree. In flight: what the server saw, of what was asked for. "
+    "First: from the start of the process to its first request. Of several rounds each cell shows the worst."
 )
 
 
@@ -49,8 +49,7 @@ def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
         _errors(comparisons, lambda comparison: comparison.e2e_error_ms),
         _errors(comparisons, lambda comparison: comparison.ttft_error_ms),
         str(sum(comparison.miscounted for comparison in comparisons)),
-        _largest((row.cpu_window_s for row in measured), 1),
-        _largest((row.cpu_s for row in measured), 1),
+        f"{_largest((row.cpu_s for row in measured), 1)} ({_largest((row.cpu_window_s for row in measured), 1)})",
         _largest((row.peak_mb for row in measured), 0),
         _in_flight([comparison.in_flight for comparison in comparisons], asked),
         _largest((row.first_s for row in measured), 1),
@@ -99,7 +98,7 @@ def _line(parts: Sequence[str]) -> str:
 
 def _errors(comparisons: Sequence[Comparison], of: Callable[[Comparison], Triple]) -> str:
     worst = (max(values, key=abs) for values in zip(*map(of, comparisons), strict=True))
-    return " / ".join(f"{value:+.1f}" if abs(value) >= 1 else f"{value:+.2f}" for value in worst)
+    return "/".join(f"{value:+.1f}" if abs(value) >= 1 else f"{value:+.2f}" for value in worst)
 
 
 def _largest(values: Iterable[float | None], digits: int) -> str:
