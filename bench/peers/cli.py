@@ -107,10 +107,11 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
         console.print(made)
     console.print(table.CAPTION)
     _write(json_file, rows, [])
+    missed = goals.broken(rows)
     if markdown_file is not None:
         markdown_file.parent.mkdir(parents=True, exist_ok=True)
-        markdown_file.write_text(table.markdown(rows), encoding="utf-8")
-    missed = goals.broken(rows)
+        text = table.markdown(rows, made_on=_made_on(rounds_, seconds), missed=missed)
+        markdown_file.write_text(text, encoding="utf-8")
     for line in missed:
         console.print(f"MISSED {line}", highlight=False)
     if missed:
@@ -143,6 +144,16 @@ def _shown(steps: Iterable[_StepT], console: Console) -> Iterator[_StepT]:
                 f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}", highlight=False, soft_wrap=True
             )
         yield step
+
+
+def _made_on(count: int, seconds: float) -> str:
+    """When, how and on what, for the Markdown."""
+    host = describe_host()
+    return (
+        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {count} rounds of about {seconds:g} s a load, on {host.usable_threads} "
+        f"threads of {host.cpu}, Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 "
+        "and p95 765 ms."
+    )
 
 
 def _write(path: Path | None, rows: list[Row], limits: list[limit.Limit]) -> None:

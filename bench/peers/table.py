@@ -77,9 +77,15 @@ def tables(rows: Iterable[Row]) -> list[Table]:
     return made
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The same as Markdown, with the tools' notes."""
-    lines = []
+def markdown(rows: Sequence[Row], *, made_on: str, missed: Sequence[str]) -> str:
+    """The same as Markdown, with the tools' notes and the goals that ours missed.
+
+    Args:
+        rows: all of them.
+        made_on: when and on what.
+        missed: see `bench.peers.goals.broken`.
+    """
+    lines = ["# Load generators against a server that knows the truth", "", made_on, ""]
     for load, by_tool in grouped(rows).items():
         lines += [f"## {load}", "", _line(COLUMNS), _line(["---"] * len(COLUMNS))]
         lines += [
@@ -89,7 +95,9 @@ def markdown(rows: Sequence[Row]) -> str:
         ]
         lines.append("")
     notes = {row.tool: row.note for row in rows if row.note}
-    return "\n".join([*lines, CAPTION, "", *(f"- {tool}: {note}." for tool, note in notes.items()), ""])
+    lines += [CAPTION, "", *(f"- {tool}: {note}." for tool, note in notes.items()), ""]
+    lines += ["Goals of our own client that were missed:", ""] if missed else ["Our own client met all of its goals."]
+    return "\n".join([*lines, *(f"- {line}" for line in missed), ""])
 
 
 def _line(parts: Sequence[str]) -> str:

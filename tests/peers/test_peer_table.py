@@ -65,7 +65,10 @@ def test_a_failure_and_an_inability_are_lines() -> None:
 
 def test_a_table_has_every_tool_once_a_load() -> None:
     rows = [GOOD, replace(PEER, comparison=None, error="a | b"), replace(GOOD, load="60 in flight", asked=None)]
-    text = markdown(rows)
+    text = markdown(rows, made_on="today, here", missed=["ours, a goal"])
+    assert "today, here" in text
+    assert "missed:\n\n- ours, a goal\n" in text
+    assert "met all of its goals" in markdown(rows, made_on="", missed=[])
     assert text.count("| ours abc |") == 2
     assert "| peer 1 | failed in round 1: a / b |" in text
     assert text.count("## ") == 2
