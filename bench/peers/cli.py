@@ -151,8 +151,8 @@ def _made_on(count: int, seconds: float) -> str:
     host = describe_host()
     return (
         f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {count} rounds of about {seconds:g} s a load, on {host.usable_threads} "
-        f"threads of {host.cpu}, Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 "
-        "and p95 765 ms."
+        f"threads of {host.cpu}, Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, "
+        "E2E p50 600 and p95 765 ms."
     )
 
 
