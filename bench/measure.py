@@ -12,19 +12,21 @@ from typing import Final
 from bench.display import Display, PointProgress
 from bench.engine.base import RunningEngine
 from bench.engine.metrics import MetricsPage
+from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
+from bench.load.context import unless_stopped
 from bench.load.http import Client
-from bench.load.plan import PointPlan
-from bench.load.point import run_point
+from bench.load.point import OnPhase, run_ready
+from bench.load.processes import run_point_on
+from bench.load.sender import OnRecord
+from bench.load.worker import Target
 from bench.observe.gpu import Gpus
 from bench.observe.observations import ClientSelf, Counters, PhaseStarted
 from bench.observe.sampler import Sampler
 from bench.plan import RunPlan
 from bench.recorder import Cause, Recorder, RunEnded
 from bench.records import Outcome, RequestRecord
-from bench.seeds import derive
-from bench.workload.tokens import CheckpointTokenizer
-from bench.workload.voice import VoiceWorkload
+from bench.turns import PointJob
 
 LOOK_EVERY_S: Final = 0.2
 """How often the engine is asked whether it lives and what its log said."""
@@ -44,8 +46,9 @@ class Run:
         clock: of the whole job; its epoch is before the first engine start.
         recorder: takes what is measured.
         display: hears how it goes.
-        nonce: makes the prompts differ from those of earlier jobs; empty for an engine of our own, whose cache is new.
-        tokenizer: of the checkpoint.
+        points: of the ladder, in order.
+        ahead: makes those ready that this process does itself.
+        ray: address of the Ray cluster whose hosts send the load; None for this host.
     """
 
     plan: RunPlan
@@ -54,8 +57,9 @@ class Run:
     clock: RunClock
     recorder: Recorder
     display: Display
-    nonce: str
-    tokenizer: CheckpointTokenizer
+    points: tuple[PointJob, ...]
+    ahead: Ahead
+    ray: str | None = None
 
 
 async def measure(run: Run) -> None:
@@ -145,7 +149,6 @@ def _record_news(run: Run, sampler: Sampler) -> str | None:
 async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage, ended: _End) -> None:
     recipe = run.plan.recipe
     load = recipe.load
-    seed = (run.plan.fingerprint, run.nonce, run.run, point)
     progress = PointProgress(
         number=run.run * len(load.ladder) + point + 1,
         of=load.runs * len(load.ladder),
@@ -153,14 +156,6 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
         planned_s=load.ramp_s + load.steady_s,
     )
     run.display.point(progress)
-    source = await asyncio.to_thread(
-        VoiceWorkload,
-        recipe.workload,
-        tokenizer=run.tokenizer,
-        model=run.engine.model,
-        seed=seed,
-        vocab_size=run.plan.checkpoint.vocab_size,
-    )
     unreachable = 0
 
     def on_record(record: RequestRecord) -> None:
@@ -185,9 +180,29 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
         )
 
     await count("before")
-    plan = PointPlan.from_recipe(load, point=point, run=run.run, seed=derive(*seed))
-    await run_point(plan, source, client, run.clock, on_record, on_phase, ended.stop)
+    await _load(run, run.points[point], client, on_record, on_phase, ended.stop)
     if ended.reason is None:
         await count("after")
         run.recorder.sync()
     run.display.point_done(progress)
+
+
+async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`
+    run: Run, job: PointJob, client: Client, on_record: OnRecord, on_phase: OnPhase, stop: asyncio.Event
+) -> None:
+    """The load of one point: from this process, or from as many of this host as it needs."""
+    if job.processes > 1:
+        target = Target(
+            base_url=run.engine.base_url, request_timeout_s=job.plan.request_timeout_s, api_key=run.engine.api_key
+        )
+        await run_point_on(job.processes, job.plan, job.source, target, run.clock, on_record, on_phase, stop)
+        return
+
+    async def take_and_run() -> None:
+        with await run.ahead.take(job.plan.point) as ready:
+            await run_ready(ready, client, run.clock, on_record, on_phase, stop)
+
+    try:
+        await unless_stopped(take_and_run(), stop)
+    finally:
+        run.ahead.go_on()

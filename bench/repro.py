@@ -24,7 +24,7 @@ from rich.console import Console
 
 from bench.bundle.installed import engine_environment, installed_bundle
 from bench.display import Display, JsonDisplay, display_for
-from bench.engine.base import Engine
+from bench.engine.base import Engine, RunningEngine
 from bench.engine.caches import cache_environment, cache_folder
 from bench.engine.cores import confined, split
 from bench.engine.environment import EngineEnvironment, cache_root, ensure_environment
@@ -33,6 +33,7 @@ from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware, device_variables
 from bench.engine.process import Launch, ProcessEngine
 from bench.errors import StreamproofError
+from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
 from bench.measure import Run, measure
 from bench.observe.environment import Client, describe_environment
@@ -44,6 +45,7 @@ from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
 from bench.report.model import Producer, Report
 from bench.summary import summary
+from bench.turns import PointJob, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
 from recipes.command import engine_arguments
 from recipes.schema import Recipe
@@ -160,8 +162,14 @@ class _Job:
     def _one_run(self, number: int, recorder: Recorder) -> None:
         engine = self._engine(number)
         with ExitStack() as stack:
-            with confined(self._engine_cores):
+            running: RunningEngine
+            if isinstance(engine, ExternalEngine):  # it says itself what its model is called
                 running = stack.enter_context(engine)
+                points, ahead = self._turns(number, running.model, stack)
+            else:  # the first turns are made while it starts
+                points, ahead = self._turns(number, self._plan.recipe.target, stack)
+                with confined(self._engine_cores):
+                    running = stack.enter_context(engine)
             recorder.observe(running.started)
             stack.enter_context(confined(self._client_cores))
             run = Run(
@@ -171,10 +179,16 @@ class _Job:
                 clock=self._clock,
                 recorder=recorder,
                 display=self._display,
-                nonce=self._nonce,
-                tokenizer=self._tokenizer,
+                points=points,
+                ahead=ahead,
             )
             asyncio.run(measure(run))
+
+    def _turns(self, run: int, model: str, stack: ExitStack) -> tuple[tuple[PointJob, ...], Ahead]:
+        """The points of a run, and what makes them ready, on the client's cores."""
+        with confined(self._client_cores):
+            points = jobs(self._plan, run=run, model=model, nonce=self._nonce)
+            return points, stack.enter_context(ahead_of(points, self._tokenizer))
 
     def _external(self, base_url: str, model: str | None, number: int) -> Engine:
         key = os.environ.get(API_KEY)

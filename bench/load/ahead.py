@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Final, Self, TypeAlias
 
@@ -26,14 +26,14 @@ class Ahead:
     """Makes points ready, one after the other. Use as a context manager; it owns one thread.
 
     Args:
-        points: in the order in which they will be asked for.
+        points: by their index in the ladder, in the order in which they will be asked for.
         most_bytes: see `MOST_BYTES`.
     """
 
-    def __init__(self, points: Sequence[MakePoint], *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, points: Mapping[int, MakePoint], *, most_bytes: int = MOST_BYTES) -> None:
         self._points = points
         self._most_bytes = most_bytes
-        self._ready: list[Future[ReadyPoint]] = [Future() for _ in points]
+        self._ready: dict[int, Future[ReadyPoint]] = {index: Future() for index in points}
         self._changed = threading.Condition()
         self._asked = 0
         self._standing = False
@@ -45,17 +45,16 @@ class Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is under way, and give all points up."""
+        """End what is under way, and give up the points that nobody took."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._thread.join()
-        for future in self._ready:
-            if future.done() and future.exception() is None:
-                future.result().close()
+        for point in self._waiting(before=max(self._points, default=0) + 1):
+            point.close()
 
     async def take(self, index: int) -> ReadyPoint:
-        """A point, as soon as it is ready; from then on nothing is made, until `go_on`.
+        """A point, as soon as it is ready; from then on nothing is made, until `go_on`. The caller closes it.
 
         Raises:
             Exception: whatever its making or its preparation raised.
@@ -66,6 +65,7 @@ class Ahead:
         point = await asyncio.shield(asyncio.wrap_future(self._ready[index]))
         with self._changed:
             self._standing = True
+            del self._ready[index]  # its turns live no longer than its load
         return point
 
     def go_on(self) -> None:
@@ -75,13 +75,14 @@ class Ahead:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        for index, make in enumerate(self._points):
+        for index, make in self._points.items():
+            future = self._ready[index]
             try:
-                self._ready[index].set_result(self._made(index, make))
+                future.set_result(self._made(index, make))
             except _ClosedError:
                 return
             except Exception as error:  # noqa: BLE001  it is raised where the point is taken
-                self._ready[index].set_exception(error)
+                future.set_exception(error)
 
     def _made(self, index: int, make: MakePoint) -> ReadyPoint:
         self._wait(index)
@@ -97,25 +98,19 @@ class Ahead:
         """Until something may be made for this point."""
 
         def free() -> bool:
-            early = index > self._asked
-            return self._closed or not (self._standing or (early and self._waiting_bytes(index) >= self._most_bytes))
+            waiting = sum(point.stock.ready_bytes for point in self._waiting(before=index))
+            early = index > self._asked and waiting >= self._most_bytes
+            return self._closed or not (self._standing or early)
 
         with self._changed:
             self._changed.wait_for(free)
             if self._closed:
                 raise _ClosedError
 
-    def _waiting_bytes(self, index: int) -> int:
-        """Of the points before this one that have not been taken yet, or are being measured."""
-        return sum(
-            self._ready[earlier].result().stock.ready_bytes
-            for earlier in range(self._asked, index)
-            if self._made_well(earlier)
-        )
-
-    def _made_well(self, index: int) -> bool:
-        future = self._ready[index]
-        return future.done() and future.exception() is None
+    def _waiting(self, *, before: int) -> list[ReadyPoint]:
+        """Points before this one that are ready, and that nobody has taken."""
+        futures = [future for index, future in self._ready.items() if index < before and future.done()]
+        return [future.result() for future in futures if future.exception() is None]
 
 
 class _ClosedError(Exception):

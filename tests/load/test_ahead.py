@@ -51,6 +51,12 @@ def making(plan: PointPlan, source: TruthSource, before_call: BeforeCall) -> Rea
     return ReadyPoint(plan, source, before_call=before_call)
 
 
+async def hops() -> None:
+    """Long enough for another thread to do what it may do."""
+    for _ in range(200):
+        await asyncio.to_thread(lambda: None)
+
+
 def test_points_are_handed_out_ready_and_in_order() -> None:
     async def main(ahead: Ahead) -> list[tuple[int, int, int]]:
         found = []
@@ -61,7 +67,7 @@ def test_points_are_handed_out_ready_and_in_order() -> None:
             ahead.go_on()
         return found
 
-    with Ahead([partial(making, plan_of(point), TruthSource(point=point)) for point in range(3)]) as ahead:
+    with Ahead({n: partial(making, plan_of(n), TruthSource(point=n)) for n in range(3)}) as ahead:
         assert asyncio.run(main(ahead)) == [(0, 5, 0), (1, 5, 0), (2, 5, 0)]
 
 
@@ -78,13 +84,12 @@ def test_nothing_is_made_while_a_point_is_measured() -> None:
         await asyncio.to_thread(begun.wait)  # the second point is being made ready, ahead of its time
         await ahead.take(0)
         told.append("taken")
-        for _ in range(200):
-            await asyncio.to_thread(lambda: None)
+        await hops()
         told.append("over")
         ahead.go_on()
         await ahead.take(1)
 
-    points = [partial(making, plan_of(n, steady_s=1.0 + 9 * n), Watched.telling(n, tell)) for n in range(2)]
+    points = {n: partial(making, plan_of(n, steady_s=1.0 + 9 * n), Watched.telling(n, tell)) for n in range(2)}
     with Ahead(points) as ahead:
         asyncio.run(main(ahead))
     measured = told[told.index("taken") + 1 : told.index("over")]
@@ -100,13 +105,15 @@ def test_what_waits_has_a_limit() -> None:
         return making(plan_of(point), TruthSource(point=point), before_call)
 
     async def main(ahead: Ahead) -> None:
+        await asyncio.wrap_future(ahead._ready[0])
+        await hops()
+        assert begun == [0]  # it is ready, nobody has taken it, and its size is beyond the limit
         await ahead.take(0)
-        assert begun == [0]
         ahead.go_on()
         await ahead.take(1)
         assert begun == [0, 1]
 
-    with Ahead([partial(make, point) for point in range(3)], most_bytes=1) as ahead:
+    with Ahead({point: partial(make, point) for point in range(3)}, most_bytes=1) as ahead:
         asyncio.run(main(ahead))
 
 
@@ -118,14 +125,15 @@ def test_what_cannot_be_made_is_said_when_it_is_asked_for() -> None:
             await ahead.take(1)
 
     models: tuple[Model, Model] = (STREAMS, Open(rate=-1.0, arrivals="fixed", callers=1))
-    with Ahead([partial(making, plan_of(0, model=model), TruthSource()) for model in models]) as ahead:
+    points = {n: partial(making, plan_of(0, model=model), TruthSource()) for n, model in enumerate(models)}
+    with Ahead(points) as ahead:
         asyncio.run(main(ahead))
 
 
 def test_leaving_ends_a_preparation() -> None:
     begun = threading.Event()
     endless = plan_of(0, steady_s=1e3)
-    with Ahead([partial(making, endless, Watched.telling(0, lambda _: begun.set()))]) as ahead:
+    with Ahead({0: partial(making, endless, Watched.telling(0, lambda _: begun.set()))}) as ahead:
         begun.wait()
     assert not ahead._thread.is_alive()
     for thread in threading.enumerate():

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -128,6 +129,89 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
     assert report["partial"] is False
     assert code == report["exit_code"]
     assert verify(client.folder, tmp_path)["verified"] is True
+
+
+ALL_KINDS = """[
+    { streams = 2 },
+    { streams = 6, barge_in = { share = 0.5, after_s = [0.05, 0.1] } },
+    { concurrent = 2 },
+    { rate = 20, arrivals = "poisson" },
+    { rate = 20, arrivals = "fixed" },
+    { trace = "%s" },
+]"""
+
+
+def trace_in(folder: Path, *lines: str) -> Path:
+    trace = folder / "calls.jsonl"
+    good = [json.dumps({"time": n / 50, "agent": "router", "tokens": 900}) for n in range(100)]
+    trace.write_text("\n".join([*good, *lines]) + "\n")
+    return trace
+
+
+def test_every_kind_of_load_in_one_ladder(tmp_path: Path, run: StartClient) -> None:
+    ladder = ALL_KINDS.replace("\n", " ") % trace_in(tmp_path)
+    replies = {"workload.turns": "[1, 1]", "workload.output_tokens": "60"}  # of 0.6 s
+    settings = {**SETTINGS, **replies, "load.ladder": ladder, "load.steady_s": "1.5"}
+    with running({"default": {"gap_s": 0.01}}, folder=tmp_path) as server:
+        client = run(server.base_url, settings)
+        code, err = client.end()
+    report: Any = client.report
+    checks = {(c["rule"], c["point"]): c for c in report["checks"]}
+    points = report["points"]
+    assert [point["label"] for point in points] == [
+        "2 streams",
+        "6 streams, 50 % interrupted",
+        "2 concurrent requests",
+        "20 requests/s, Poisson",
+        "20 requests/s, fixed distances",
+        "trace calls.jsonl",
+    ], err
+    assert all(point["complete"] and point["requests"] and not point["failures"] for point in points)
+    interrupted = [check for check in report["checks"] if "stopped generating" in check["rule"]]
+    assert [(check["point"], check["verdict"]) for check in interrupted] == [(1, "kept")], interrupted
+    assert 0 < points[1]["e2e"]["p50"]["n"] < points[1]["requests"]
+    for point in (0, 2, 3, 4, 5):
+        assert checks["client totals equal the engine's", point]["verdict"] == "kept", err
+    for point in (3, 4):
+        assert checks["as many requests arrived as asked for", point]["verdict"] == "kept"
+    assert points[4]["requests"] in (29, 30, 31)
+    assert points[5]["requests"] + points[5]["ramp_requests"] == 90  # 1.8 s of the trace
+    assert code == report["exit_code"]
+
+
+def test_a_ladder_on_two_client_processes(server: TruthServer, run: StartClient) -> None:
+    client = run(server.base_url, {**SETTINGS, "load.client_processes": "2", "load.steady_s": "1.0"})
+    _, err = client.end()
+    report: Any = client.report
+    checks = {(c["rule"], c["point"]): c for c in report["checks"]}
+    for point in (0, 1):
+        assert checks["client totals equal the engine's", point]["verdict"] == "kept", err
+        assert "in each of its processes (2)" in checks["the client had CPU to spare", point]["measured"]
+    assert report["partial"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"load.turn_gap": '{distribution = "fixed", mean_s = -1}'}, "load.turn_gap.mean_s: Input should be greater"),
+        ({"load.ladder": '[{rate = -1, arrivals = "fixed"}]'}, "load.ladder.0.rate: Input should be greater than 0"),
+        ({"load.ladder": "[{streams = 1, barge_in = {share = 2, after_s = [0, 1]}}]"}, "barge_in.share: Input should"),
+        ({"load.ladder": '[{trace = "%s"}]'}, "calls.jsonl, line 101: Invalid JSON"),
+        ({"load.ladder": '[{trace = "none.jsonl"}]'}, "none.jsonl cannot be read"),
+    ],
+)
+def test_a_load_that_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, run: StartClient, settings: dict[str, str], message: str
+) -> None:
+    trace = trace_in(tmp_path, "not a request")
+    client = run(
+        "http://127.0.0.1:9", {**SETTINGS, **{key: v.replace("%s", str(trace)) for key, v in settings.items()}}
+    )
+    code, err = client.end()
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
+    assert not client.reports.exists()
 
 
 def test_prompts_differ_between_two_jobs_on_one_server(server: TruthServer, run: StartClient) -> None:
