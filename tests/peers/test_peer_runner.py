@@ -1,46 +1,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.engine.install import Installation
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError
-from bench.peers import cost
+from bench.peers import cost, environments, limit
 from bench.peers.environments import Place, ensure, find_python
+from bench.peers.guidellm import GuideLLM
 from bench.peers.limit import Limit, beyond, climb
 from bench.peers.load import Load
 from bench.peers.ours import Ours
-from bench.peers.results import load_json
 from bench.peers.row import Row
 from bench.peers.runner import last_line, one, places, rounds
-from bench.peers.tool import Counted, Job, Tool
+from bench.peers.tool import Tool
+from tests.peers.standin import Standin
 
-STANDIN = Path(__file__).with_name("standin_tool.py")
 HERE = Place(python=Path(sys.executable), version="1.0")
 TWO = Load(requests=2, in_flight=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Standin:
-    how: str = "well"
-    name: str = "stand-in"
-    environment: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
-
-    def cannot(self, load: Load) -> str | None:
-        return None if load.streams is None else "it knows no streams"
-
-    def command(self, job: Job) -> list[str]:
-        return [str(job.python), str(STANDIN), self.how, job.base_url, str(job.folder / "result.json")]
-
-    def read(self, job: Job) -> Counted:
-        low, high = load_json(job.folder / "result.json")
-        return Counted(succeeded=2, failed=0, e2e_ms=(low, high, high), ttft_ms=(0.0, 0.0, 0.0), rule="order")
 
 
 def test_a_tool_that_works() -> None:
@@ -131,6 +112,19 @@ def test_a_ladder_ends_where_the_error_passes() -> None:
     assert steps[1].text == "stand-in: within 5 ms at no rate; at 5: it left no result.json"
 
 
+def test_a_ladder_that_is_climbed_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def within(row: Row, rate: float) -> str:
+        asked.append((row.load, rate))
+        return ""
+
+    monkeypatch.setattr(limit, "beyond", within)
+    *_, last = climb(Standin(), HERE, rates=(5.0, 10.0), seconds=0.4, server_core=None)
+    assert last == Limit(tool="stand-in", good=10.0, passed=None, why="")
+    assert asked == [("5 a second", 5.0), ("10 a second", 10.0)]
+
+
 def test_beyond_the_limit() -> None:
     row = one(Standin(), HERE, TWO, 1, server_core=None)
     assert row.comparison is not None
@@ -190,6 +184,32 @@ def test_pins_of_the_peers_are_locked() -> None:
 
 def test_our_environment_is_the_one_that_runs() -> None:
     assert ensure(Ours(), say=print, terminal=False).python == Path(sys.executable)
+
+
+def test_a_peer_is_installed_from_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[Installation] = []
+    monkeypatch.setattr(Installation, "ensure", lambda asked: wanted.append(asked))  # noqa: PLW0108  a built-in is no method
+    place = ensure(GuideLLM(), say=print, terminal=False)
+    (installation,) = wanted
+    assert place == Place(python=installation.target / "bin" / "python", version="0.8.1")
+    assert installation.lock.name == "peer-guidellm.txt"
+    assert installation.interpreter == Path(sys.executable)
+    assert installation.target.parent.name == "peers"
+
+
+def test_a_python_that_pyenv_keeps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def keep(version: str, says: str) -> Path:
+        python = tmp_path / version / "bin" / f"python{version[:4]}"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\n{says}\n")
+        python.chmod(0o755)
+        return python
+
+    keep("3.97.1", "exit 127")  # a launcher of a version that is switched off
+    keep("3.98.2", "echo 3.11")
+    right = keep("3.99.0", "echo 3.99")
+    monkeypatch.setattr(environments, "_PYENV", tmp_path)
+    assert find_python(["3.97", "3.98", "3.99"]) == right
 
 
 def test_a_python_that_is_not_there() -> None:

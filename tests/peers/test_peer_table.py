@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import orjson
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from bench.errors import UsageError
-from bench.peers import goals
+from bench.errors import Exit, UsageError
+from bench.peers import cli, goals
+from bench.peers.__main__ import main
 from bench.peers.cli import _loads, _tool, _write, app
 from bench.peers.compare import Comparison
 from bench.peers.row import Row
 from bench.peers.table import COLUMNS, cells, markdown, tables
+from tests.peers.standin import Standin
 
 GOOD = Row(
     tool="ours",
@@ -144,3 +148,47 @@ def test_the_file_holds_every_row(tmp_path_factory: pytest.TempPathFactory) -> N
     assert made["host"]["kernel"]
     assert made["script"]["law"]["e2e_p50_s"] == 0.6
     _write(None, [GOOD], [])
+
+
+def test_the_command_runs_shows_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "TOOLS", {"one": Standin(), "two": Standin("badly", name="two")})
+    files = ["--json", str(tmp_path / "rows.json"), "--markdown", str(tmp_path / "rows.md")]
+    said = CliRunner().invoke(
+        app, ["--in-flight", "1", "--rounds", "1", "--seconds", "1", "--server-core", "-1", *files]
+    )
+    assert said.exit_code == 0, said.output
+    assert "round 1, 1 in flight: two" in said.output
+    assert [row["tool"] for row in orjson.loads((tmp_path / "rows.json").read_bytes())["rows"]] == ["stand-in", "two"]
+    text = (tmp_path / "rows.md").read_text()
+    assert "1 rounds of about 1 s a load, on" in text
+    assert "it ended with status 3; it said: cannot send to SERVER" in text
+
+
+def test_a_missed_goal_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "TOOLS", {"ours": Standin("badly", name="ours")})
+    said = CliRunner().invoke(app, ["--in-flight", "1", "--rounds", "1", "--server-core", "-1"])
+    assert said.exit_code == Exit.INVALID
+    assert "MISSED ours, 1 in flight, round 1: it ended with status 3" in said.output
+
+
+def test_the_ladder_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "TOOLS", {"one": Standin("mute")})
+    file = tmp_path / "limit.json"
+    said = CliRunner().invoke(app, ["--find-limit", "--rate", "4", "--seconds", "1", "--json", str(file)])
+    assert said.exit_code == 0, said.output
+    assert "stand-in: within 5 ms at no rate; at 4: it left no result.json" in said.output
+    made = orjson.loads(file.read_bytes())
+    assert made["limits"] == [{"tool": "stand-in", "good": None, "passed": 4.0, "why": "it left no result.json"}]
+    assert len(made["rows"]) == 1
+
+
+def test_a_wrong_command_line_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.peers", "--tool", "wrk"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == Exit.USAGE
+    assert capsys.readouterr().err == (
+        'error: there is no tool "wrk"\n  do: There are: ours, vllm, guidellm, aiperf, inference-perf.\n'
+    )
