@@ -141,6 +141,7 @@ def run(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path,
             ended_s = time.monotonic()
         except BaseException:
             _kill(process.pid)
+            process.wait()
             raise
         finally:
             ended.set()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,21 @@ def test_a_tool_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     took = run("import subprocess, sys\nsubprocess.run(['sleep', '1000'])", tmp_path, timeout_s=0.1)
     assert took.timed_out
     assert took.exit_code == -9
+
+
+def test_an_interruption_ends_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+
+    def interrupted(pid: int, options: int) -> None:
+        del options
+        waited.append(pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "wait4", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("import time; time.sleep(1000)", tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(waited[0], 0)
 
 
 def test_cpu_between_looks_is_interpolated() -> None:

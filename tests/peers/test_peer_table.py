@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.errors import Exit, UsageError
+from bench.peers import __main__ as peers_main
 from bench.peers import cli, goals
 from bench.peers.__main__ import main
 from bench.peers.cli import _loads, _tool, _write, app
@@ -192,3 +195,20 @@ def test_a_wrong_command_line_is_one_message(
     assert capsys.readouterr().err == (
         'error: there is no tool "wrk"\n  do: There are: ours, vllm, guidellm, aiperf, inference-perf.\n'
     )
+
+
+def test_a_termination_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def command(**_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+
+    monkeypatch.setattr(peers_main, "app", command)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert caught.value.code == Exit.INTERRUPTED
