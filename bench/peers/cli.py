@@ -18,7 +18,7 @@ from bench.peers import environments, goals, limit, table
 from bench.peers.aiperf import AIPerf
 from bench.peers.guidellm import GuideLLM
 from bench.peers.inference_perf import InferencePerf
-from bench.peers.load import SCRIPT, Load
+from bench.peers.load import FAULTS, SCRIPT, Load
 from bench.peers.ours import Ours
 from bench.peers.row import Row
 from bench.peers.runner import places, rounds
@@ -52,6 +52,10 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
         list[int] | None,
         typer.Option(help="So many callers, each silent for 2 s after a reply; may be given several times.", min=1),
     ] = None,
+    faulty: Annotated[
+        list[int] | None,
+        typer.Option(help="As --in-flight, but every eighth request fails: who counts it as what?", min=1),
+    ] = None,
     rounds_: Annotated[int, typer.Option("--rounds", help="How often every tool is run with every load.", min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="About how long each load lasts.", min=1.0)] = 15.0,
     find_limit: Annotated[
@@ -76,8 +80,8 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
 
     Each tool is installed in an environment of its own (hash-locked, once) and told to send the same load: prompts of
     10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 and p95 765 ms. What it reports is compared with what the
-    server did. Without options: 16 and 60 in flight and 60 streams, every
-    tool, two rounds, interleaved. A tool that fails, or that
+    server did. Without options: 16 and 60 in flight, 60 streams, and 16 in
+    flight with failures; every tool, two rounds, interleaved. A tool that fails, or that
     cannot do a load, has a row that says so.
 
     Run it on a quiet host. Exit code 4 if our own client misses one of its goals.
@@ -101,7 +105,7 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
         limits = [step for step in steps if isinstance(step, limit.Limit)]
         _write(json_file, rows, limits)
         return
-    loads = _loads(in_flight, streams, seconds)
+    loads = _loads(in_flight, streams, faulty, seconds)
     rows = list(_shown(rounds(chosen, where, loads, count=rounds_, server_core=core), console))
     for made in table.tables(rows):
         console.print(made)
@@ -125,12 +129,15 @@ def _tool(name: str) -> Tool:
         raise UsageError(f'there is no tool "{name}"', remedy=f"There are: {', '.join(TOOLS)}.") from None
 
 
-def _loads(in_flight: list[int] | None, streams: list[int] | None, seconds: float) -> list[Load]:
+def _loads(
+    in_flight: list[int] | None, streams: list[int] | None, faulty: list[int] | None, seconds: float
+) -> list[Load]:
     """The loads, each of about so many seconds of the server's time."""
-    if not in_flight and not streams:
-        in_flight, streams = [16, 60], [60]
+    if not (in_flight or streams or faulty):
+        in_flight, streams, faulty = [16, 60], [60], [16]
     loads = [Load(requests=1, in_flight=count) for count in in_flight or ()]
     loads += [Load(requests=1, streams=count) for count in streams or ()]
+    loads += [Load(requests=1, in_flight=count, faulty=True) for count in faulty or ()]
     return [replace(load, requests=max(1, round(seconds / load.seconds))) for load in loads]
 
 
@@ -164,6 +171,7 @@ def _write(path: Path | None, rows: list[Row], limits: list[limit.Limit]) -> Non
         "made": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "host": describe_host().model_dump(),
         "script": SCRIPT,
+        "faults": FAULTS,
         "rows": [asdict(row) for row in rows],
         "limits": [asdict(found) for found in limits],
     }

@@ -58,7 +58,7 @@ def compare(counted: Counted, truths: Truths) -> Comparison:
         NothingToCompareError: no counted request was answered completely.
     """
     theirs = counted_truths(counted, truths)
-    whole = [truth for truth in theirs if truth["ended"] == "complete" and truth["status"] == 200]
+    whole = [truth for truth in theirs if _whole(truth)]
     if not whole:
         raise NothingToCompareError("the server completed none of the requests that it counts")
     failed = len(theirs) - len(whole)
@@ -79,6 +79,11 @@ def compare(counted: Counted, truths: Truths) -> Comparison:
         window_requests=sum(window[0] <= truth["received_s"] < window[1] for truth in truths),
         first_s=truths[0]["received_s"],
     )
+
+
+def _whole(truth: Mapping[str, Any]) -> bool:
+    """Whether the server gave the complete reply; not so a reply that was ended in order after an error."""
+    return (truth["ended"], truth["status"], truth["fault"]) == ("complete", 200, "none")
 
 
 def counted_truths(counted: Counted, truths: Truths) -> list[Mapping[str, Any]]:

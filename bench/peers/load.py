@@ -21,6 +21,22 @@ SCRIPT: Final[dict[str, Any]] = {
 }
 """For `tests.truth.script.Script`."""
 
+_GOOD: Final[list[dict[str, Any]]] = [{}] * 7
+_AFTER: Final = 10
+"""Chunks of a reply that go out before it breaks."""
+
+FAULTS: Final[dict[str, Any]] = {
+    "requests": [
+        *(*_GOOD, {"fault": "cut", "fault_after": _AFTER}),
+        *(*_GOOD, {"fault": "close", "fault_after": _AFTER}),
+        *(*_GOOD, {"fault": "error_event", "fault_after": _AFTER}),
+        *(*_GOOD, {"fault": "no_chunk"}),
+        *(*_GOOD, {"status": 503}),
+    ],
+    "cycle": True,
+}
+"""Besides `SCRIPT`: every eighth request fails, in five ways in turn."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
@@ -32,6 +48,7 @@ class Load:
         streams: so many callers, each silent for `gap_s` seconds after a reply.
         gap_s: the same every time; only with `streams`.
         rate: arrivals per second at fixed distances, whatever the server does.
+        faulty: every eighth request fails (`FAULTS`), in ways that a client must not count as successes.
     """
 
     requests: int
@@ -39,6 +56,7 @@ class Load:
     streams: int | None = None
     gap_s: float = 2.0
     rate: float | None = None
+    faulty: bool = False
 
     def __post_init__(self) -> None:
         if [self.in_flight, self.streams, self.rate].count(None) != 2:
@@ -47,11 +65,17 @@ class Load:
     @property
     def name(self) -> str:
         """For people, e.g. "16 in flight"."""
+        faults = ", one in 8 fails" if self.faulty else ""
         if self.in_flight is not None:
-            return f"{self.in_flight} in flight"
+            return f"{self.in_flight} in flight{faults}"
         if self.streams is not None:
-            return f"{self.streams} streams, {self.gap_s:g} s apart"
-        return f"{self.rate:g} a second"
+            return f"{self.streams} streams, {self.gap_s:g} s apart{faults}"
+        return f"{self.rate:g} a second{faults}"
+
+    @property
+    def script(self) -> dict[str, Any]:
+        """For the reference server (`tests.truth.script.Script`)."""
+        return {**SCRIPT, **FAULTS} if self.faulty else SCRIPT
 
     @property
     def seconds(self) -> float:

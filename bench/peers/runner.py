@@ -14,7 +14,7 @@ from bench.errors import StreamproofError
 from bench.peers import cost
 from bench.peers.compare import NothingToCompareError, Truths, compare
 from bench.peers.environments import Place
-from bench.peers.load import SCRIPT, Load
+from bench.peers.load import Load
 from bench.peers.row import Row, figures
 from bench.peers.tool import Job, Tool, UnreadableError
 from tests.truth.process import running
@@ -72,7 +72,7 @@ def one(tool: Tool, place: Place | str, load: Load, number: int, *, server_core:
         version="" if isinstance(place, str) else place.version,
         load=load.name,
         round=number,
-        asked=load.in_flight,
+        asked=None if load.faulty else load.in_flight,  # a client may well wait after a failure
         note=tool.note,
     )
     if (reason := tool.cannot(load)) is not None:
@@ -82,7 +82,7 @@ def one(tool: Tool, place: Place | str, load: Load, number: int, *, server_core:
     with tempfile.TemporaryDirectory(prefix="peers-") as name:
         folder, log = Path(name), Path(name) / "log.txt"
         (folder / "out").mkdir()
-        with running(SCRIPT, folder=folder, core=server_core) as server:
+        with running(load.script, folder=folder, core=server_core) as server:
             job = Job(
                 load=load,
                 base_url=server.base_url,

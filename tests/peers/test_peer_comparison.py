@@ -19,6 +19,7 @@ def truth(number: int, received: float, e2e: float, *, tag: str = "", ended: str
         "tag": tag,
         "status": 200,
         "ended": ended,
+        "fault": "none",
         "received_s": received,
         "first_token_s": received + e2e / 2 if whole else None,
         "done_s": received + e2e if whole else None,
@@ -85,6 +86,13 @@ def test_miscounts(succeeded: int, failed: int, wrong: int) -> None:
     found = compare(replace(EXACT, succeeded=succeeded, failed=failed), truths)
     assert found.requests == 99
     assert found.miscounted == wrong
+
+
+def test_a_failure_that_ends_in_order_is_a_failure() -> None:
+    for change in ({"fault": "error_event"}, {"status": 503}):
+        truths = [*HUNDRED[:-1], {**HUNDRED[-1], **change}]
+        assert compare(replace(EXACT, succeeded=99, failed=1), truths).miscounted == 0
+        assert compare(EXACT, truths).miscounted == 2
 
 
 def test_nothing_to_compare() -> None:

@@ -105,6 +105,16 @@ def test_our_own_client_is_a_tool_like_any_other() -> None:
     assert row.comparison.uncounted > 0  # primes and ramp
 
 
+def test_our_own_client_counts_every_failure() -> None:
+    row = one(Ours(), HERE, Load(requests=80, in_flight=20, faulty=True), 1, server_core=None)
+    assert row.error is None
+    assert row.comparison is not None
+    assert row.counted is not None
+    assert row.counted["failed"] > 0
+    assert row.comparison.miscounted == 0
+    assert row.asked is None
+
+
 def test_a_ladder_ends_where_the_error_passes() -> None:
     steps = list(climb(Standin("mute"), HERE, rates=(5.0, 6.0), seconds=0.4, server_core=None))
     assert isinstance(steps[0], Row)

@@ -129,12 +129,13 @@ def test_help_teaches() -> None:
 
 
 def test_loads_last_as_long_as_asked() -> None:
-    assert [(load.name, load.requests) for load in _loads(None, None, 15.0)] == [
+    assert [(load.name, load.requests) for load in _loads(None, None, None, 15.0)] == [
         ("16 in flight", 396),
         ("60 in flight", 1484),
         ("60 streams, 2 s apart", 345),
+        ("16 in flight, one in 8 fails", 396),
     ]
-    assert [load.name for load in _loads([3], [4], 1.0)] == ["3 in flight", "4 streams, 2 s apart"]
+    assert [load.name for load in _loads([3], [4], [], 1.0)] == ["3 in flight", "4 streams, 2 s apart"]
 
 
 def test_an_unknown_tool() -> None:
