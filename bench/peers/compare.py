@@ -24,7 +24,7 @@ class Comparison:
 
     Attributes:
         requests: that the server answered completely, of those that the tool counts.
-        uncounted: requests that the tool sent besides (probes, warm-up, ramp).
+        uncounted: requests that the tool sent besides (ramp, priming).
         miscounted: how far its numbers of successes and failures are off, added up.
         truth_e2e_ms, truth_ttft_ms: p50, p95, p99 of what the server did, by the tool's own rule for percentiles.
         e2e_error_ms, ttft_error_ms: the tool's figure minus the truth's.
@@ -87,9 +87,9 @@ def _whole(truth: Mapping[str, Any]) -> bool:
 
 
 def counted_truths(counted: Counted, truths: Truths) -> list[Mapping[str, Any]]:
-    """The truths of the requests that the tool counts: those it names, or all after its probes."""
+    """The truths of the requests that the tool counts: those that it names, or all."""
     if counted.tags is None:
-        return list(truths[counted.before :])
+        return list(truths)
     return [truth for truth in truths if truth["tag"] in counted.tags]
 
 

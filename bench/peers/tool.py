@@ -43,9 +43,8 @@ class Counted:
         succeeded, failed: requests.
         e2e_ms, ttft_ms: its own p50, p95 and p99, from its own output.
         rule: how it made them.
-        before: requests that it sent before those it counts (probes, warm-up).
         tags: exactly the requests that it counts, by the tags of the reference server; None for a tool that sends none:
-            then all after the first `before`.
+            then it counts all that it sends.
     """
 
     succeeded: int
@@ -53,7 +52,6 @@ class Counted:
     e2e_ms: Triple
     ttft_ms: Triple
     rule: Rule
-    before: int = 0
     tags: frozenset[str] | None = None
 
 
