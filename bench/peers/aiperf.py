@@ -25,7 +25,7 @@ class AIPerf:
 
     def cannot(self, load: Load) -> str | None:
         """Its gaps are between the turns of one conversation, whose prompt grows by every turn."""
-        return None if load.streams is None else "it has gaps only inside conversations whose prompts grow"
+        return None if load.streams is None else "gaps only inside conversations whose prompts grow"
 
     def command(self, job: Job) -> list[str]:
         """Every request with a prompt of its own; tokens as the server counts them, so that nothing is tokenized."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -32,8 +34,6 @@ TOOLS: Final[dict[str, Tool]] = {
     "aiperf": AIPerf(),
     "inference-perf": InferencePerf(),
 }
-
-_StepT = TypeVar("_StepT", bound=Row | limit.Limit)
 
 app: Final = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
 
@@ -71,8 +71,12 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
         typer.Option(help="With --find-limit: a step of the ladder, requests per second; several make it.", min=0.1),
     ] = None,
     server_core: Annotated[
-        int, typer.Option(help="CPU core of the reference server; -1 lets it run anywhere. The tools may use all.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="CPU core of the reference server, by default the last one; -1 lets it run anywhere. The tools may "
+            "use all cores."
+        ),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write every row to this file.")] = None,
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Also write the table to this file.")] = None,
 ) -> None:
@@ -80,41 +84,32 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
 
     Each tool is installed in an environment of its own (hash-locked, once) and told to send the same load: prompts of
     10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 and p95 765 ms. What it reports is compared with what the
-    server did. Without options: 16 and 60 in flight, 60 streams, and 16 in
-    flight with failures; every tool, two rounds, interleaved. A tool that fails, or that
-    cannot do a load, has a row that says so.
+    server did. Without options: 16 and 60 in flight, 60 streams, and 16 in flight with failures; every tool, two
+    rounds, interleaved. A tool that fails, or that cannot do a load, has a row that says so.
 
     Run it on a quiet host. Exit code 4 if our own client misses one of its goals.
     """
     chosen = [_tool(name) for name in tool or TOOLS]
     console = Console()
     where = places(chosen, lambda one: environments.ensure(one, say=console.print, terminal=console.is_terminal))
-    core = None if server_core < 0 else server_core
+    core = _server_core(server_core)
+    steps: Iterator[Row | limit.Limit]
     if find_limit:
-        steps = [
-            step
-            for one_tool in chosen
-            for step in _shown(
-                limit.climb(
-                    one_tool, where[one_tool.name], rates=rate or limit.RATES, seconds=seconds, server_core=core
-                ),
-                console,
-            )
-        ]
-        rows = [step for step in steps if isinstance(step, Row)]
-        limits = [step for step in steps if isinstance(step, limit.Limit)]
-        _write(json_file, rows, limits)
-        return
-    loads = _loads(in_flight, streams, faulty, seconds)
-    rows = list(_shown(rounds(chosen, where, loads, count=rounds_, server_core=core), console))
-    for made in table.tables(rows):
-        console.print(made)
-    console.print(table.CAPTION)
-    _write(json_file, rows, [])
-    missed = goals.broken(rows)
+        ladder = rate or limit.RATES
+        steps = chain.from_iterable(
+            limit.climb(one, where[one.name], rates=ladder, seconds=seconds, server_core=core) for one in chosen
+        )
+    else:
+        loads = _loads(in_flight, streams, faulty, seconds)
+        steps = rounds(chosen, where, loads, count=rounds_, server_core=core)
+    rows, limits = _collect(steps, console, json_file)
+    missed = [] if find_limit else goals.broken(rows)
+    if not find_limit:
+        console.print(*table.tables(rows), table.CAPTION, sep="\n", highlight=False)
     if markdown_file is not None:
+        made_on = _made_on(1 if find_limit else rounds_, seconds)
+        text = limit.markdown(limits, made_on=made_on) if find_limit else table.markdown(rows, made_on, missed)
         markdown_file.parent.mkdir(parents=True, exist_ok=True)
-        text = table.markdown(rows, made_on=_made_on(rounds_, seconds), missed=missed)
         markdown_file.write_text(text, encoding="utf-8")
     for line in missed:
         console.print(f"MISSED {line}", highlight=False)
@@ -141,16 +136,33 @@ def _loads(
     return [replace(load, requests=max(1, round(seconds / load.seconds))) for load in loads]
 
 
-def _shown(steps: Iterable[_StepT], console: Console) -> Iterator[_StepT]:
-    """The same steps, each said in a line as it is done."""
+def _server_core(asked: int | None) -> int | None:
+    """The core that the server keeps: the last usable one, where there is another for the tools."""
+    usable = os.sched_getaffinity(0)
+    if asked is None:
+        return max(usable) if len(usable) > 1 else None
+    if asked >= 0 and asked not in usable:
+        cores = ", ".join(map(str, sorted(usable)))
+        raise UsageError(f"--server-core {asked}: this process may not use that core", remedy=f"It may use: {cores}.")
+    return asked if asked >= 0 else None
+
+
+def _collect(
+    steps: Iterable[Row | limit.Limit], console: Console, json_file: Path | None
+) -> tuple[list[Row], list[limit.Limit]]:
+    """Every step is said in a line, and written, as it is done: an interruption loses none that was."""
+    rows: list[Row] = []
+    limits: list[limit.Limit] = []
     for step in steps:
-        if isinstance(step, limit.Limit):
-            console.print(step.text, highlight=False)
+        if isinstance(step, Row):
+            rows.append(step)
+            line = f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}"
         else:
-            console.print(
-                f"round {step.round}, {step.load}: {'  '.join(table.cells([step])[0])}", highlight=False, soft_wrap=True
-            )
-        yield step
+            limits.append(step)
+            line = step.text
+        console.print(line, highlight=False, soft_wrap=True)
+        _write(json_file, rows, limits)
+    return rows, limits
 
 
 def _made_on(count: int, seconds: float) -> str:
@@ -164,7 +176,7 @@ def _made_on(count: int, seconds: float) -> str:
 
 
 def _write(path: Path | None, rows: list[Row], limits: list[limit.Limit]) -> None:
-    """Everything, with what it was made on."""
+    """Everything so far, with what it was made on."""
     if path is None:
         return
     made: dict[str, Any] = {

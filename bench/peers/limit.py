@@ -45,6 +45,12 @@ class Limit:
         return f"{self.tool}: within {ERROR_MS:g} ms {below}; at {self.passed:g}: {self.why}"
 
 
+def markdown(limits: Sequence[Limit], *, made_on: str) -> str:
+    """The limits as Markdown; `made_on` says when and on what."""
+    lines = ["# The rate at which a load generator's own error passes 5 ms", "", made_on, ""]
+    return "\n".join([*lines, *(f"- {found.text}" for found in limits), ""])
+
+
 def climb(
     tool: Tool, place: Place | str, *, rates: Sequence[float], seconds: float, server_core: int | None
 ) -> Iterator[Row | Limit]:

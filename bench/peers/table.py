@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from bench.peers.compare import Comparison
 from bench.peers.row import Row
@@ -65,19 +67,22 @@ def grouped(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
     return found
 
 
-def tables(rows: Iterable[Row]) -> list[Table]:
-    """A table a load, for the terminal."""
-    made = []
+def tables(rows: Iterable[Row]) -> list[RenderableType]:
+    """For the terminal: a table a load, then a line for every tool that has no figures."""
+    made: list[RenderableType] = []
     for load, by_tool in grouped(rows).items():
-        table = Table(*COLUMNS, title=load, title_justify="left", box=None, pad_edge=False)
-        for of_tool in by_tool.values():
-            for line in cells(of_tool):
+        table = Table(box=None, pad_edge=False, title=load, title_justify="left")
+        for number, column in enumerate(COLUMNS):
+            table.add_column(column, no_wrap=number > 0, overflow="fold")
+        lines = [line for of_tool in by_tool.values() for line in cells(of_tool)]
+        for line in lines:
+            if len(line) == len(COLUMNS):
                 table.add_row(*line)
-        made.append(table)
+        made += [table, *(Text(" ".join(line)) for line in lines if len(line) < len(COLUMNS))]
     return made
 
 
-def markdown(rows: Sequence[Row], *, made_on: str, missed: Sequence[str]) -> str:
+def markdown(rows: Sequence[Row], made_on: str, missed: Sequence[str]) -> str:
     """The same as Markdown, with the tools' notes and the goals that ours missed.
 
     Args:

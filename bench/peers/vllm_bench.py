@@ -39,7 +39,7 @@ class VllmBench:
 
     def cannot(self, load: Load) -> str | None:
         """It has no turn gaps."""
-        return None if load.streams is None else "it cannot let a caller be silent between two requests"
+        return None if load.streams is None else "no gaps between the requests of a caller"
 
     def command(self, job: Job) -> list[str]:
         """With exact prompt lengths, greedy, as many requests as asked."""

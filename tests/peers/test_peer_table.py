@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,10 +74,10 @@ def test_a_failure_and_an_inability_are_lines() -> None:
 
 def test_a_table_has_every_tool_once_a_load() -> None:
     rows = [GOOD, replace(PEER, comparison=None, error="a | b"), replace(GOOD, load="60 in flight", asked=None)]
-    text = markdown(rows, made_on="today, here", missed=["ours, a goal"])
+    text = markdown(rows, "today, here", ["ours, a goal"])
     assert "today, here" in text
     assert "missed:\n\n- ours, a goal\n" in text
-    assert "met all of its goals" in markdown(rows, made_on="", missed=[])
+    assert "met all of its goals" in markdown(rows, "", [])
     assert text.count("| ours abc |") == 2
     assert "| peer 1 | failed in round 1: a / b |" in text
     assert text.count("## ") == 2
@@ -83,10 +85,12 @@ def test_a_table_has_every_tool_once_a_load() -> None:
     assert "- ours: counts its window." in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert widths == {len(COLUMNS) + 1}
-    console = Console(width=250, record=True, file=None, quiet=True)
-    for table in tables(rows):
-        console.print(table)
-    assert [table.row_count for table in tables(rows)] == [2, 1]
+    console = Console(width=110, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(*tables(rows))
+    said = captured.get()
+    assert said.count("+0.10/-0.20/+0.30") == 2
+    assert "peer 1 failed in round 1: a | b" in said
 
 
 def test_unknown_figures_are_not_known() -> None:
@@ -177,10 +181,13 @@ def test_a_missed_goal_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_ladder_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "TOOLS", {"one": Standin("mute")})
-    file = tmp_path / "limit.json"
-    said = CliRunner().invoke(app, ["--find-limit", "--rate", "4", "--seconds", "1", "--json", str(file)])
+    file, text = tmp_path / "limit.json", tmp_path / "limit.md"
+    said = CliRunner().invoke(
+        app, ["--find-limit", "--rate", "4", "--seconds", "1", "--json", str(file), "--markdown", str(text)]
+    )
     assert said.exit_code == 0, said.output
     assert "stand-in: within 5 ms at no rate; at 4: it left no result.json" in said.output
+    assert "- stand-in: within 5 ms at no rate" in text.read_text()
     made = orjson.loads(file.read_bytes())
     assert made["limits"] == [{"tool": "stand-in", "good": None, "passed": 4.0, "why": "it left no result.json"}]
     assert len(made["rows"]) == 1
@@ -213,3 +220,22 @@ def test_a_termination_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> No
         for number, handler in before.items():
             signal.signal(number, handler)
     assert caught.value.code == Exit.INTERRUPTED
+
+
+def test_the_core_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 3})
+    assert [cli._server_core(asked) for asked in (None, 2, -1)] == [3, 2, None]
+    with pytest.raises(UsageError, match="--server-core 1: this process may not use that core"):
+        cli._server_core(1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert cli._server_core(None) is None
+
+
+def test_rows_that_were_done_survive_an_interruption(tmp_path: Path) -> None:
+    def steps() -> Iterator[Row]:
+        yield GOOD
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cli._collect(steps(), Console(quiet=True), tmp_path / "rows.json")
+    assert len(orjson.loads((tmp_path / "rows.json").read_bytes())["rows"]) == 1
