@@ -25,7 +25,8 @@ class Comparison:
     Attributes:
         requests: that the server answered completely, of those that the tool counts.
         uncounted: requests that the tool sent besides (ramp, priming).
-        miscounted: how far its numbers of successes and failures are off, added up.
+        miscounted: requests that it lost, or took for what they were not: how far its number of successes or of
+            failures is off, whichever is more. One failure taken for a success is off by one in both.
         truth_e2e_ms, truth_ttft_ms: p50, p95, p99 of what the server did, by the tool's own rule for percentiles.
         e2e_error_ms, ttft_error_ms: the tool's figure minus the truth's.
         in_flight: mean number of open requests at the server, after the ramp and until the last request arrived.
@@ -69,7 +70,7 @@ def compare(counted: Counted, truths: Truths) -> Comparison:
     return Comparison(
         requests=len(whole),
         uncounted=len(truths) - len(theirs),
-        miscounted=abs(counted.succeeded - len(whole)) + abs(counted.failed - failed),
+        miscounted=max(abs(counted.succeeded - len(whole)), abs(counted.failed - failed)),
         truth_e2e_ms=e2e,
         truth_ttft_ms=ttft,
         e2e_error_ms=_minus(counted.e2e_ms, e2e),

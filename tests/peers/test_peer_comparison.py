@@ -75,7 +75,7 @@ def test_only_the_requests_that_a_tool_names() -> None:
 
 @pytest.mark.parametrize(
     ("succeeded", "failed", "wrong"),
-    [(99, 1, 0), (100, 0, 2), (99, 0, 1), (98, 2, 2)],
+    [(99, 1, 0), (100, 0, 1), (99, 0, 1), (97, 3, 2), (98, 0, 1)],
 )
 def test_miscounts(succeeded: int, failed: int, wrong: int) -> None:
     truths = [*HUNDRED[:-1], truth(99, 198.0, 0.3, ended="cut")]
@@ -88,7 +88,7 @@ def test_a_failure_that_ends_in_order_is_a_failure() -> None:
     for change in ({"fault": "error_event"}, {"status": 503}):
         truths = [*HUNDRED[:-1], {**HUNDRED[-1], **change}]
         assert compare(replace(EXACT, succeeded=99, failed=1), truths).miscounted == 0
-        assert compare(EXACT, truths).miscounted == 2
+        assert compare(EXACT, truths).miscounted == 1
 
 
 def test_nothing_to_compare() -> None:
