@@ -16,12 +16,13 @@ from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
 from bench.load.context import unless_stopped
 from bench.load.http import Client
-from bench.load.point import OnPhase, run_ready
+from bench.load.point import run_ready
 from bench.load.processes import run_point_on
+from bench.load.ray_shards import OnObserved, run_point_on_ray
 from bench.load.sender import OnRecord
 from bench.load.worker import Target
 from bench.observe.gpu import Gpus
-from bench.observe.observations import ClientSelf, Counters, PhaseStarted
+from bench.observe.observations import ClientSelf, Counters, PhaseStarted, ShardClock
 from bench.observe.sampler import Sampler
 from bench.plan import RunPlan
 from bench.recorder import Cause, Recorder, RunEnded
@@ -104,6 +105,11 @@ class _End:
                 loop.remove_signal_handler(number)
 
 
+def _target(run: Run) -> Target:
+    timeout_s = run.plan.recipe.load.request_timeout_s
+    return Target(base_url=run.engine.base_url, request_timeout_s=timeout_s, api_key=run.engine.api_key)
+
+
 def _client(run: Run) -> Client:
     return Client(
         run.engine.base_url,
@@ -166,7 +172,7 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
         if unreachable == UNREACHABLE_AFTER:
             ended.now("engine", f"the server no longer answers: {record.error}")
 
-    def on_phase(observation: PhaseStarted | ClientSelf) -> None:
+    def on_phase(observation: PhaseStarted | ClientSelf | ShardClock) -> None:
         run.recorder.observe(observation)
         if isinstance(observation, PhaseStarted):
             progress.enter(observation)
@@ -188,14 +194,15 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
 
 
 async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`
-    run: Run, job: PointJob, client: Client, on_record: OnRecord, on_phase: OnPhase, stop: asyncio.Event
+    run: Run, job: PointJob, client: Client, on_record: OnRecord, on_phase: OnObserved, stop: asyncio.Event
 ) -> None:
-    """The load of one point: from this process, or from as many of this host as it needs."""
+    """The load of one point: from this process, from as many of this host as it needs, or from a Ray cluster."""
+    load = (job.plan, job.source, _target(run), run.clock, on_record, on_phase, stop)
+    if run.ray is not None:
+        await run_point_on_ray(run.ray, run.plan.recipe.load.client_processes or 0, *load)
+        return
     if job.processes > 1:
-        target = Target(
-            base_url=run.engine.base_url, request_timeout_s=job.plan.request_timeout_s, api_key=run.engine.api_key
-        )
-        await run_point_on(job.processes, job.plan, job.source, target, run.clock, on_record, on_phase, stop)
+        await run_point_on(job.processes, *load)
         return
 
     async def take_and_run() -> None:

@@ -55,7 +55,14 @@ API_KEY: Final = "STREAMPROOF_API_KEY"
 
 
 def reproduce(  # noqa: PLR0913  the options of a command
-    recipe: Recipe, *, reports: Path, base_url: str | None, model: str | None, quiet: bool, as_json: bool
+    recipe: Recipe,
+    *,
+    reports: Path,
+    base_url: str | None,
+    model: str | None,
+    quiet: bool,
+    as_json: bool,
+    ray: str | None = None,
 ) -> int:
     """Runs a recipe and leaves a signed report.
 
@@ -66,6 +73,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
         model: what to ask that server for; None takes the only one there is.
         quiet: say nothing but errors.
         as_json: tell what happens as JSON lines.
+        ray: address of a Ray cluster whose hosts send the load; None sends it from here.
 
     Returns:
         The exit code, see `bench.errors.Exit`.
@@ -76,7 +84,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     display = display_for(quiet=quiet, as_json=as_json)
     try:
         with _sigterm_is_ctrl_c():
-            job = _Job(recipe, reports=reports, base_url=base_url, model=model, display=display)
+            job = _Job(recipe, reports=reports, base_url=base_url, model=model, display=display, ray=ray)
             job.run()
             report = finish(job.folder)
     finally:
@@ -102,10 +110,18 @@ def finish_folder(folder: Path) -> int:
 class _Job:
     """All runs of one recipe into one folder."""
 
-    def __init__(
-        self, recipe: Recipe, *, reports: Path, base_url: str | None, model: str | None, display: Display
+    def __init__(  # noqa: PLR0913  the options of a command
+        self,
+        recipe: Recipe,
+        *,
+        reports: Path,
+        base_url: str | None,
+        model: str | None,
+        display: Display,
+        ray: str | None,
     ) -> None:
         self._display = display
+        self._ray = ray
         machine = describe_environment(REPOSITORY)
         self._gpus = () if base_url else check_hardware(recipe.hardware, machine)
         self._plan = plan_run(recipe, external=base_url is not None)
@@ -181,6 +197,7 @@ class _Job:
                 display=self._display,
                 points=points,
                 ahead=ahead,
+                ray=self._ray,
             )
             asyncio.run(measure(run))
 
@@ -188,7 +205,7 @@ class _Job:
         """The points of a run, and what makes them ready, on the client's cores."""
         with confined(self._client_cores):
             points = jobs(self._plan, run=run, model=model, nonce=self._nonce)
-            return points, stack.enter_context(ahead_of(points, self._tokenizer))
+            return points, stack.enter_context(ahead_of(() if self._ray else points, self._tokenizer))
 
     def _external(self, base_url: str, model: str | None, number: int) -> Engine:
         key = os.environ.get(API_KEY)

@@ -14,16 +14,13 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from bench.errors import StreamproofError
-from bench.load.context import Times, together, unless_stopped
+from bench.load.context import unless_stopped
 from bench.load.plan import BargeIn, Closed, Open, PointPlan, Replay, Shard, Streams
-from bench.load.point import OnPhase, Phase
-from bench.load.selfcheck import SelfSamples, observation
-from bench.load.worker import Command, Message, Prepared, Primed, Target, work
-from bench.observe.observations import PhaseStarted
-from bench.records import RequestRecord
+from bench.load.point import OnPhase
+from bench.load.team import Kind, Mailbox, lead
+from bench.load.worker import Command, Target, work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from bench.load.source import TurnSource
 
 MakeSource: TypeAlias = "Callable[[], TurnSource]"
-Kind = TypeVar("Kind")
 
 REQUESTS_PER_S: Final = 150.0
 """Of one process. A reply of 34 chunks costs about 1.5 ms, so this is a quarter of a core: beyond that, chunks that
@@ -95,40 +91,7 @@ async def run_point_on(  # noqa: PLR0913, PLR0917  the parts of `run_point`, and
             )
             for index in range(processes)
         ]
-        await unless_stopped(_phases(team, plan, clock, on_phase), stop)
-
-
-async def _phases(team: list[_Process], plan: PointPlan, clock: RunClock, on_phase: OnPhase) -> None:
-    def started(phase: Phase, t: float) -> None:
-        on_phase(PhaseStarted(t=t, run=plan.run, point=plan.point, phase=phase))
-
-    async def announce(times: Times) -> None:
-        phases: tuple[tuple[Phase, float], ...] = (
-            ("ramp", times.ramp),
-            ("steady", times.steady),
-            ("drain", times.drain),
-        )
-        for phase, t in phases:
-            await asyncio.sleep(t - clock.now())
-            started(phase, t)
-
-    async def prepared(process: _Process) -> None:
-        await process.expect(Prepared)
-
-    async def driven(process: _Process) -> None:
-        samples.append(await process.expect(SelfSamples))
-
-    samples: list[SelfSamples] = []
-    await together(prepared(process) for process in team)
-    started("prime", clock.now())
-    team[0].tell("prime")
-    await team[0].expect(Primed)
-    times = Times.of(plan, clock.now() + LEAD_S)
-    for process in team:
-        process.tell(times)
-    await together((announce(times), *(driven(process) for process in team)))
-    started("done", clock.now())
-    on_phase(observation(samples, run=plan.run, point=plan.point, t=times.drain))
+        await unless_stopped(lead(team, plan, clock, on_phase, lead_s=LEAD_S), stop)
 
 
 class _Process:
@@ -143,11 +106,7 @@ class _Process:
         self._process: SpawnProcess = context.Process(
             target=work, args=(theirs, plan, make_source, target, clock), daemon=True
         )
-        self._name = f"client process {plan.shard.index + 1} of {plan.shard.of}"
-        self._on_record = on_record
-        self._messages: asyncio.Queue[Message] = asyncio.Queue()
-        self._ended = asyncio.Event()
-        self._failure: Exception | None = None
+        self._mailbox = Mailbox(f"client process {plan.shard.index + 1} of {plan.shard.of}", on_record)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._process.start)
@@ -161,15 +120,15 @@ class _Process:
         self.tell("stop")
         try:
             async with asyncio.timeout(FAREWELL_S):
-                await self._ended.wait()
+                await self._mailbox.ended.wait()
         except TimeoutError:
             self._process.kill()
-            await self._ended.wait()
+            await self._mailbox.ended.wait()
         await asyncio.to_thread(self._process.join)
         self._process.close()
         self._ours.close()
-        if self._failure is not None and kind in (None, asyncio.CancelledError):
-            raise self._failure
+        if self._mailbox.failure is not None and kind in (None, asyncio.CancelledError):
+            raise self._mailbox.failure
 
     def tell(self, command: Command) -> None:
         """Give it a command; one that has ended does not hear it."""
@@ -182,33 +141,12 @@ class _Process:
         Raises:
             Exception: the error that it met, or that `on_record` raised for one of its records.
         """
-        message = await self._messages.get()
-        if isinstance(message, Exception):
-            raise message
-        if not isinstance(message, kind):
-            raise TypeError(f"{self._name} sent {message!r} instead of {kind.__name__}")
-        return message
+        return await self._mailbox.expect(kind)
 
     def _readable(self) -> None:
         try:
             while self._ours.poll():
-                self._take(self._ours.recv())
+                self._mailbox.put(self._ours.recv())
         except (EOFError, OSError):
             asyncio.get_running_loop().remove_reader(self._ours.fileno())
-            self._ended.set()
-            self._messages.put_nowait(
-                StreamproofError(
-                    f"{self._name} ended before its work",
-                    remedy="Was it killed (for memory, say)? Its records up to then are kept.",
-                )
-            )
-
-    def _take(self, message: Message | RequestRecord) -> None:
-        if not isinstance(message, RequestRecord):
-            self._messages.put_nowait(message)
-        elif self._failure is None:
-            try:
-                self._on_record(message)
-            except Exception as error:  # noqa: BLE001  it is raised where the process is awaited
-                self._failure = error
-                self._messages.put_nowait(error)
+            self._mailbox.end("")

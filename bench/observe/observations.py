@@ -182,6 +182,30 @@ class ClientSelf(Observed):
     processes: int
 
 
+class ShardClock(Observed):
+    """How the clock of a client on another host was set to the run's; its latencies are all its own clock's.
+
+    The shard's monotonic clock is given the run's epoch once, before the point, by the exchange with the shortest round
+    trip of several (Cristian 1989, "Probabilistic clock synchronization").
+
+    Attributes:
+        shard: index of the client.
+        host: name of its host.
+        offset_s: its monotonic clock minus ours; hosts count from their own starts.
+        uncertainty_s: half of that round trip: the shard's times may be this much earlier or later than ours.
+        drift_s: the same offset after the point minus before it, as far as that uncertainty allows to tell; null where
+            the point did not come to its end.
+    """
+
+    kind: Literal["shard_clock"] = "shard_clock"
+    point: int
+    shard: int
+    host: str
+    offset_s: Time
+    uncertainty_s: Share
+    drift_s: Time | None
+
+
 class Interrupted(Observed):
     """The run ended early; the report is partial.
 
@@ -211,6 +235,7 @@ Observation: TypeAlias = Annotated[
     | GpuSample
     | HostSample
     | ClientSelf
+    | ShardClock
     | Interrupted
     | Finished,
     Field(discriminator="kind"),
