@@ -107,6 +107,18 @@ class WindowOfRun(Part):
     p95_e2e: Number | None
 
 
+class BetweenRuns(Part):
+    """How much the p95 of E2E differs between engine starts.
+
+    Attributes:
+        variance: unbiased sample variance of the runs' p95, seconds squared.
+        coefficient: standard deviation as a share of their mean; that mean itself is never a result.
+    """
+
+    variance: Number
+    coefficient: Number
+
+
 class PointReport(Part):
     """One operating point.
 
@@ -122,6 +134,7 @@ class PointReport(Part):
         output_tokens_per_s: likewise.
         mean_in_flight: mean number of open requests in the window.
         runs: one entry per engine start.
+        between_runs: of their p95; null with one run, or where a run has too few samples for one.
         certificates: one for every limit that a claim puts on this point.
         steady: whether a stationarity test found the window steady; null with too few samples.
     """
@@ -143,6 +156,7 @@ class PointReport(Part):
     output_tokens_per_s: Number | None
     mean_in_flight: Number | None
     runs: tuple[WindowOfRun, ...]
+    between_runs: BetweenRuns | None
     certificates: tuple[Certificate, ...]
     prefix_cache: PrefixCache
     speculation: Speculation | None

@@ -11,9 +11,10 @@ from bench.report.columns import OUTCOMES
 from bench.report.counters import increase
 from bench.report.estimates import certificate, finite, latency
 from bench.report.measurement import Place
-from bench.report.model import PointReport, Speculation, WindowOfRun
+from bench.report.model import BetweenRuns, PointReport, Speculation, WindowOfRun
 from bench.report.rules_window import window_is_steady
 from bench.stats.quantiles import Sample, quantile
+from bench.stats.runs import between_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +59,7 @@ def point_report(measurement: Measurement, index: int, prefix_cache: PrefixCache
         output_tokens_per_s=float(measurement.columns.completion[completed].sum()) / length if length else None,
         mean_in_flight=sum(measurement.in_flight_seconds(run, index) for run in runs) / length if length else None,
         runs=tuple(_window_of_run(measurement, run, index) for run in runs if (run, index) in measurement.windows),
+        between_runs=_between_runs(measurement, index),
         certificates=tuple(
             certificate(claim_sample(measurement, claim, index), claim.metric, claim.quantile, claim.limit_s)
             for claim in _distinct_limits(measurement.recipe.claims)
@@ -115,6 +117,12 @@ def _window_of_run(measurement: Measurement, run: int, index: int) -> WindowOfRu
         requests=len(rows),
         p95_e2e=_p95(sample_of(measurement, rows, measurement.columns.e2e)),
     )
+
+
+def _between_runs(measurement: Measurement, index: int) -> BetweenRuns | None:
+    rows = [measurement.placed(run, index, Place.WINDOW) for run in measurement.runs_of(index)]
+    found = between_runs([sample_of(measurement, each, measurement.columns.e2e) for each in rows], 0.95)
+    return None if found is None else BetweenRuns(variance=found.variance, coefficient=found.coefficient)
 
 
 def _speculation(measurement: Measurement, index: int) -> Speculation | None:

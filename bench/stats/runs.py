@@ -43,11 +43,12 @@ def between_runs(samples: Sequence[Sample], q: float) -> BetweenRuns | None:
         q: which percentile.
 
     Returns:
-        None with fewer than two runs, or where one is too small for the percentile or has it among its failures.
+        None with fewer than two runs, where one is too small for the percentile or has it among its failures, and
+        where all are 0, of which there is no share.
     """
     figures = [quantile(sample, q) for sample in samples]
     values = tuple(figure.value for figure in figures if figure is not None and math.isfinite(figure.value))
-    if len(values) < max(2, len(samples)):
+    if len(values) < max(2, len(samples)) or not any(values):
         return None
     variance = statistics.variance(values)
     return BetweenRuns(values, variance, math.sqrt(variance) / statistics.fmean(values))

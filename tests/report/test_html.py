@@ -162,6 +162,13 @@ def test_every_figure_of_every_point_is_in_a_table(lively: tuple[Report, str]) -
     assert report.fingerprint in cells
 
 
+def test_runs_are_shown_one_by_one_and_how_much_they_differ(lively: tuple[Report, str]) -> None:
+    report, text = lively
+    between = report.points[0].between_runs
+    assert between is not None
+    assert f'>standard deviation between runs</td><td class="n">{words.percent(between.coefficient)}<' in text
+
+
 def test_a_page_of_60_streams_is_small(lively: tuple[Report, str]) -> None:
     # Two runs of four points draw nearly all the requests that a page draws, however many there are.
     assert len(lively[1].encode()) < 2_000_000

@@ -128,6 +128,13 @@ def test_percentiles_are_pooled_over_runs_and_never_averaged() -> None:
     assert [(each.run, each.requests) for each in point.runs] == [(0, 900), (1, 100)]
     assert [each.p95_e2e for each in point.runs] == pytest.approx([0.1, 1.0])
     assert point.requests_per_s == pytest.approx(1000 / 200)
+    assert point.between_runs is not None
+    assert point.between_runs.variance == pytest.approx(0.9**2 / 2)
+    assert point.between_runs.coefficient == pytest.approx(0.9 / 2**0.5 / 0.55)
+
+
+def test_one_run_says_nothing_of_how_much_runs_differ() -> None:
+    assert point_of(spread(400)).between_runs is None
 
 
 def test_a_point_that_was_interrupted_is_not_complete() -> None:

@@ -122,6 +122,7 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
         assert checks["complete replies are complete", point]["verdict"] == "kept"
         # What somebody else's engine was started with is not known, so its hits are not predicted.
         assert checks["prefix hits are as predicted", point]["verdict"] == "unknown"
+    assert checks["prompts never repeat between points", None]["verdict"] == "kept"
     points = report["points"]
     assert [point["label"] for point in points] == ["2 streams", "4 streams"]  # type: ignore[attr-defined]
     assert all(point["complete"] and not point["failures"] for point in points)  # type: ignore[attr-defined]

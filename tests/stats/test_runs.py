@@ -32,8 +32,9 @@ def test_variance_and_coefficient_between_runs() -> None:
         [run_of(1.0)],
         [run_of(1.0), run_of(1.0, n=71)],
         [run_of(1.0), run_of(2.0), run_of(1.0, failures=6)],
+        [run_of(0.0), run_of(0.0)],
     ],
-    ids=["none", "one", "one too small", "one among its failures"],
+    ids=["none", "one", "one too small", "one among its failures", "all are 0"],
 )
 def test_there_is_no_variance_without_a_figure_in_every_run(samples: list[Sample]) -> None:
     assert between_runs(samples, 0.95) is None
