@@ -9,7 +9,7 @@ from bench.peers.ours import NAME
 from bench.peers.row import Row
 
 ERROR_MS: Final = 1.0
-"""Of every percentile; an engine's figure that differs by less between two runs is not told apart by anybody."""
+"""Of every percentile of E2E and of TTFT, either way."""
 CPU_S: Final = 5.0
 """Per 1,000 requests, from start to end."""
 CPU_SHARE: Final = 0.1
