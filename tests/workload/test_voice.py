@@ -225,6 +225,14 @@ def test_token_ids_are_those_of_the_same_text(tokenizer: CheckpointTokenizer) ->
             assert "chat_template_kwargs" not in json.loads(by_ids.body)
 
 
+def test_token_ids_come_back_as_token_ids(tokenizer: CheckpointTokenizer) -> None:
+    """An engine without a tokenizer has no text to send: on the H200 every such reply counted as empty."""
+    turns = next(workload(tokenizer, api="token_ids").calls(0))
+    assert json.loads(turns[0].body)["return_token_ids"] is True
+    turns = next(workload(tokenizer).calls(0))
+    assert "return_token_ids" not in json.loads(turns[0].body)
+
+
 def test_token_ids_are_below_the_models_vocabulary(tokenizer: CheckpointTokenizer) -> None:
     spec = Workload(**(SMALL | {"api": "token_ids"}))
     size = tokenizer.vocab_size
