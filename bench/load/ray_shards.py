@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import platform
 import signal
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from urllib.parse import urlsplit
 
 import bench
 import recipes
@@ -37,6 +40,9 @@ OnObserved: TypeAlias = Callable[[PhaseStarted | ClientSelf | ShardClock], None]
 
 LEAD_S: Final = 2.0
 """Between the decision to begin and the ramp: a command reaches another host through Ray in well under a second."""
+
+CONNECT_S: Final = 5.0
+"""For a connection to the cluster's head."""
 
 EXCHANGES: Final = 20
 """Readings of another host's clock; the one with the shortest round trip counts."""
@@ -80,13 +86,15 @@ async def run_point_on_ray(  # noqa: PLR0913, PLR0917  the parts of `run_point`,
         StreamproofError: the cluster has too few CPUs; also as `run_point_on`.
     """
     with _cluster(address) as ray:
-        nodes = _places(ray.nodes(), processes, plan)
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        _refuse_unreachable(target.base_url, [node["NodeManagerHostname"] for node in alive])
+        nodes = _places(alive, processes, plan)
         async with contextlib.AsyncExitStack() as stack:
-            team = []
-            for index, node in enumerate(nodes):
-                part = replace(plan, shard=Shard(index=index, of=len(nodes)))
-                member = _Member(ray, node, part, clock, on_record)
-                team.append(await stack.enter_async_context(member))
+            parts = [replace(plan, shard=Shard(index=index, of=len(nodes))) for index in range(len(nodes))]
+            # All actors are asked for before the first is waited for: they start side by side.
+            team = [_Member(ray, node, part, clock, on_record) for node, part in zip(nodes, parts, strict=True)]
+            for member in team:
+                await stack.enter_async_context(member)
             for member in team:
                 member.start(make_source, target)
             await unless_stopped(lead(team, plan, clock, on_observed, lead_s=LEAD_S), stop)
@@ -109,6 +117,10 @@ def _cluster(address: str) -> Iterator[Any]:
             f"{address!r} is no address of a Ray cluster",
             remedy='Give host:port of its head ("10.0.0.1:6379"), or "auto" on one of its hosts.',
         )
+    try:
+        _refuse_silence(address)
+    except OSError as error:
+        raise _no_cluster(address, error) from error
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     modules = [str(Path(next(iter(package.__path__)))) for package in (bench, recipes)]
     try:
@@ -119,11 +131,7 @@ def _cluster(address: str) -> Iterator[Any]:
             logging_level="ERROR",
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}",
-            remedy="Start one (`ray start --head` on one host, `ray start --address=HOST:PORT` on the others), with "
-            "the same Python and the same version of Ray as here.",
-        ) from error
+        raise _no_cluster(address, error) from error
     finally:
         for number, handler in handlers.items():  # Ray takes SIGTERM; it is ours
             signal.signal(number, handler)
@@ -133,9 +141,40 @@ def _cluster(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
+def _refuse_silence(address: str) -> None:
+    """Ray itself would try for minutes where nothing listens.
+
+    Raises:
+        OSError: nothing does.
+    """
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+
+
+def _no_cluster(address: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"no Ray cluster answers at {address}: {_line(error)}",
+        remedy="Start one (`ray start --head` on one host, `ray start --address=HOST:PORT` on the others), with the "
+        "same Python and the same version of Ray as here.",
+    )
+
+
+def _refuse_unreachable(base_url: str, hosts: Sequence[str]) -> None:
+    """An address of this host alone is no address for other hosts."""
+    name = urlsplit(base_url).hostname or ""
+    others = sorted(set(hosts) - {platform.node()})
+    if others and (name in {"localhost", "::1"} or name.startswith("127.")):
+        raise UsageError(
+            f"the server's address {base_url} means another machine on {others[0]} than here",
+            remedy="Let the server listen on an address that the cluster's hosts can reach, and give that with "
+            "--base-url.",
+        )
+
+
 def _places(nodes: Sequence[Mapping[str, Any]], processes: int, plan: PointPlan) -> list[str]:
     """The node of each shard: one on every node, then a second one, and so on, as far as their CPUs go."""
-    cpus = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]}
+    cpus = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in nodes}
     most = max(cpus.values(), default=0)
     free = [node for level in range(most) for node in sorted(cpus) if cpus[node] > level]
     wanted = processes or max(processes_for(plan, len(free) + 1), sum(count > 0 for count in cpus.values()))

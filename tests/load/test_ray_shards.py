@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ import pytest
 from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.plan import PointPlan, Streams
-from bench.load.ray_shards import _places, run_point_on_ray
+from bench.load.ray_shards import _places, _refuse_unreachable, run_point_on_ray
 from bench.load.worker import Target
 from bench.observe.observations import ClientSelf, PhaseStarted, ShardClock
 from bench.records import Outcome, RequestRecord
@@ -46,8 +47,11 @@ def address() -> Iterator[str]:
         cluster.add_node(**node)
         cluster.wait_for_nodes()
         yield cluster.address
+        assert clients() == []
     finally:
         cluster.shutdown()
+    running = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    assert not [child.name() for child in running if "ray" in child.name() or "gcs" in child.name()]
 
 
 @dataclass
@@ -160,6 +164,12 @@ def test_what_is_no_cluster(truth: TruthServer) -> None:
         run("local", truth.base_url, TruthSource)
 
 
+def test_a_cluster_that_does_not_answer(truth: TruthServer) -> None:
+    with pytest.raises(UsageError, match=r"no Ray cluster answers at 127\.0\.0\.1:9: .*refused") as caught:
+        run("127.0.0.1:9", truth.base_url, TruthSource)
+    assert "ray start --head" in caught.value.remedy
+
+
 def test_ray_is_optional(truth: TruthServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match="Ray is not installed") as caught:
@@ -168,10 +178,9 @@ def test_ray_is_optional(truth: TruthServer, monkeypatch: pytest.MonkeyPatch) ->
 
 
 NODES = [
-    {"NodeID": "b", "Alive": True, "Resources": {"CPU": 3.0}},
-    {"NodeID": "a", "Alive": True, "Resources": {"CPU": 1.0}},
-    {"NodeID": "c", "Alive": False, "Resources": {"CPU": 9.0}},
-    {"NodeID": "d", "Alive": True, "Resources": {"GPU": 1.0}},
+    {"NodeID": "b", "Resources": {"CPU": 3.0}},
+    {"NodeID": "a", "Resources": {"CPU": 1.0}},
+    {"NodeID": "d", "Resources": {"GPU": 1.0}},
 ]
 
 
@@ -180,3 +189,11 @@ NODES = [
 )
 def test_every_host_takes_part_before_one_takes_part_twice(processes: int, places: list[str]) -> None:
     assert _places(NODES, processes, plan_of()) == places
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost:8000/v1", "http://[::1]:8000"])
+def test_an_address_that_means_another_machine_elsewhere(url: str) -> None:
+    with pytest.raises(UsageError, match="means another machine on far-away than here"):
+        _refuse_unreachable(url, [platform.node(), "far-away"])
+    _refuse_unreachable(url, [platform.node(), platform.node()])
+    _refuse_unreachable("http://10.0.0.1:8000", ["far-away"])
