@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from bench.engine.cores import confined, split
 from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
@@ -175,3 +176,20 @@ def test_as_many_processes_as_it_needs(model: Model, cores: int, processes: int)
 def test_a_trace_takes_as_many_as_its_rate_needs(lines: int, processes: int) -> None:
     trace = tuple(TraceLine(time=20.0 * n / max(1, lines - 1), agent="booking", tokens=9) for n in range(lines))
     assert processes_for(plan_of(Replay(trace=Path("trace.jsonl"), lines=trace)), 8) == processes
+
+
+def test_client_processes_keep_to_the_cores_of_their_client(truth: TruthServer) -> None:
+    here = os.sched_getaffinity(0)
+    _, cores = split(here)
+    found: list[set[int]] = []
+
+    def also(_: RequestRecord, stop: asyncio.Event) -> None:
+        if not found:
+            spawned = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+            found.extend(os.sched_getaffinity(child.pid) for child in spawned)
+            stop.set()
+
+    with confined(cores):
+        run(truth.base_url, partial(TruthSource, point=9005), steady_s=30.0, also=also)
+    assert found == [cores, cores]
+    assert os.sched_getaffinity(0) == here

@@ -49,6 +49,7 @@ PRIMED = RequestRecord(
         (Outcome.HTTP_ERROR, 422, Exit.FAILURE, "context length"),
         (Outcome.PROMPT_MISMATCH, 200, Exit.FAILURE, "tokenizer"),
         (Outcome.NO_USAGE, 200, Exit.FAILURE, "include_usage"),
+        (Outcome.EMPTY, 200, Exit.FAILURE, "return_token_ids"),
         (Outcome.CONNECT, None, Exit.FAILURE, "running"),
     ],
 )
