@@ -31,6 +31,11 @@ def refusal(record: RequestRecord) -> StreamproofError | None:
             error = StreamproofError(
                 text, remedy="The server must honour stream_options.include_usage; without it no token can be counted."
             )
+        case Outcome.EMPTY:
+            error = StreamproofError(
+                text,
+                remedy="The server sent no text and no token ids; one without a tokenizer must honour return_token_ids.",
+            )
         case Outcome.CONNECT:
             error = StreamproofError(text, remedy="Is the server running, and is the base URL its address?")
         case _:
