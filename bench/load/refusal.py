@@ -34,7 +34,7 @@ def refusal(record: RequestRecord) -> StreamproofError | None:
         case Outcome.EMPTY:
             error = StreamproofError(
                 text,
-                remedy="The server sent no text and no token ids; one without a tokenizer must honour return_token_ids.",
+                remedy="No text and no token ids came; an engine without a tokenizer must honour return_token_ids.",
             )
         case Outcome.CONNECT:
             error = StreamproofError(text, remedy="Is the server running, and is the base URL its address?")
