@@ -33,9 +33,7 @@ def test_another_process_makes_the_same_turns(plan: RunPlan) -> None:
 def test_every_point_of_every_run_has_its_own_prompts(plan: RunPlan) -> None:
     sources = [job.source for run in range(2) for job in jobs(plan, run=run, model="m", nonce="n")]
     tokenizer = CheckpointTokenizer.from_folder(plan.checkpoint.tokenizer)
-    prompts = [
-        next(source.using(tokenizer).calls(0))[0].segments[1] for source in sources
-    ]  # after the template's opening
+    prompts = [next(source.using(tokenizer).calls(0))[0].segments for source in sources]
     assert len(set(prompts)) == len(prompts) == 4
 
 
