@@ -75,6 +75,6 @@ def beyond(row: Row, rate: float) -> str:
     worst = max(comparison.e2e_error_ms, key=abs)
     begin, end = comparison.window_s
     sent = comparison.window_requests / (end - begin) if end > begin else 0.0
-    if sent < KEPT * rate:
-        return f"it sent {sent:.1f} a second"
-    return f"its E2E is {worst:+.1f} ms off" if abs(worst) > ERROR_MS else ""
+    reasons = [f"it sent {sent:.1f} a second"] if sent < KEPT * rate else []
+    reasons += [f"its E2E is {worst:+.1f} ms off"] if abs(worst) > ERROR_MS else []
+    return " and ".join(reasons)

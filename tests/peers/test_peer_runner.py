@@ -145,6 +145,8 @@ def test_beyond_the_limit() -> None:
         beyond(replace(row, comparison=replace(good, e2e_error_ms=(0.0, -5.1, 1.0))), 10.0) == "its E2E is -5.1 ms off"
     )
     assert beyond(replace(row, comparison=good), 11.0) == "it sent 10.0 a second"
+    both = replace(good, e2e_error_ms=(0.0, 7.0, 1.0))
+    assert beyond(replace(row, comparison=both), 11.0) == "it sent 10.0 a second and its E2E is +7.0 ms off"
     assert beyond(replace(row, comparison=None, cannot="no"), 1.0) == "no"
     top = Limit(tool="t", good=320.0, passed=None, why="")
     assert top.text == "t: within 5 ms up to 320 a second, the end of the ladder"
