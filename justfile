@@ -53,10 +53,16 @@ show target *options:
 workload target *options:
     @{{ python }} workload "$@"
 
-# Everything that CI runs: lint, types, all tests, the real engine included
+# Everything that CI runs: lint, types, the tests, the main job on the real engine included
 [group("develop")]
 [no-exit-message]
 test *options: lint format types
+    @{{ dev }} pytest -m "not thorough" "$@"
+
+# The same and more of the real engine: the toy checkpoint, the offline bundle, the process engine by itself
+[group("develop")]
+[no-exit-message]
+test-thorough *options: lint format types
     @{{ dev }} pytest "$@"
 
 # The tests that need no engine (about a minute)

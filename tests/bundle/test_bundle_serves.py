@@ -20,7 +20,7 @@ from recipes.load import load_recipe
 from tests.bundle.handmade import PYTHON, new_signer
 from tests.bundle.workshop import HEAVY, OUR_RULES, BareHost, commit_all, copy_repository
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.thorough]
 
 CARRIED = {"fastapi", "pydantic", "pydantic-core", "starlette", "uvicorn"}
 """Of the engine's packages: what its server answers with. The host has torch, vLLM and all others."""

@@ -21,7 +21,7 @@ from recipes.load import load_recipe
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.thorough]
 
 PROMPT = "The caller wants a table for four tonight. " * 60
 

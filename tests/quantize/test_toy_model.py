@@ -17,7 +17,7 @@ from quantize.toy.layout import CHECKPOINT, CORPUS, MANIFEST, TOKENIZER, TOKENIZ
 from quantize.toy.prepare import read_tokenizer_text
 from quantize.toy.provenance import differences
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.thorough]
 REPORT = Path(__file__).with_name("toy_model_report.py")
 
 

@@ -16,7 +16,7 @@ from bench.report import folder_files as files
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
-SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.steady_s": "30"}
+SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.steady_s": "20"}
 
 
 def bench(*arguments: str, config: Path) -> subprocess.Popen[str]:
@@ -93,6 +93,7 @@ def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_pat
     assert [process for process in engine if process.is_running()] == []
 
 
+@pytest.mark.thorough
 def test_a_client_that_is_killed_takes_the_engine_with_it(tmp_path: Path) -> None:
     client = repro("cpu", tmp_path, SHORT)
     folder = wait_for_records(client, tmp_path / "reports", 0)
