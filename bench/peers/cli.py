@@ -169,7 +169,7 @@ def _made_on(count: int, seconds: float) -> str:
     """When, how and on what, for the Markdown."""
     host = describe_host()
     return (
-        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {count} rounds of about {seconds:g} s a load, on {host.usable_threads} "
+        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {count} round{'' if count == 1 else 's'} of about {seconds:g} s a load, on {host.usable_threads} "
         f"threads of {host.cpu}, Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, "
         "E2E p50 600 and p95 765 ms."
     )

@@ -168,7 +168,7 @@ def test_the_command_runs_shows_and_writes(tmp_path: Path, monkeypatch: pytest.M
     assert "round 1, 1 in flight: two" in said.output
     assert [row["tool"] for row in orjson.loads((tmp_path / "rows.json").read_bytes())["rows"]] == ["stand-in", "two"]
     text = (tmp_path / "rows.md").read_text()
-    assert "1 rounds of about 1 s a load, on" in text
+    assert "1 round of about 1 s a load, on" in text
     assert "it ended with status 3; it said: cannot send to SERVER" in text
 
 
