@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import chain
@@ -34,6 +35,9 @@ TOOLS: Final[dict[str, Tool]] = {
     "aiperf": AIPerf(),
     "inference-perf": InferencePerf(),
 }
+
+_FILE_WIDTH: Final = 130
+"""Of the table in a file or a pipe: its cells in one line each."""
 
 app: Final = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
 
@@ -90,7 +94,7 @@ def bench_self(  # noqa: PLR0917  typer's options, given by name
     Run it on a quiet host. Exit code 4 if our own client misses one of its goals.
     """
     chosen = [_tool(name) for name in tool or TOOLS]
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     where = places(chosen, lambda one: environments.ensure(one, say=console.print, terminal=console.is_terminal))
     core = _server_core(server_core)
     steps: Iterator[Row | limit.Limit]
@@ -168,10 +172,10 @@ def _collect(
 def _made_on(count: int, seconds: float) -> str:
     """When, how and on what, for the Markdown."""
     host = describe_host()
+    how = f"{count} round{'' if count == 1 else 's'} of about {seconds:g} s a load"
     return (
-        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {count} round{'' if count == 1 else 's'} of about {seconds:g} s a load, on {host.usable_threads} "
-        f"threads of {host.cpu}, Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, "
-        "E2E p50 600 and p95 765 ms."
+        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {how}, on {host.usable_threads} threads of {host.cpu}, "
+        f"Linux {host.kernel}. Prompts of 10,000 tokens, replies of 100 in 34 chunks, E2E p50 600 and p95 765 ms."
     )
 
 

@@ -72,8 +72,8 @@ def tables(rows: Iterable[Row]) -> list[RenderableType]:
     made: list[RenderableType] = []
     for load, by_tool in grouped(rows).items():
         table = Table(box=None, pad_edge=False, title=load, title_justify="left")
-        for number, column in enumerate(COLUMNS):
-            table.add_column(column, no_wrap=number > 0, overflow="fold")
+        for column in COLUMNS:
+            table.add_column(column, overflow="fold")
         lines = [line for of_tool in by_tool.values() for line in cells(of_tool)]
         for line in lines:
             if len(line) == len(COLUMNS):
