@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 import platform
 import signal
 import socket
@@ -105,6 +106,8 @@ async def run_point_on_ray(  # noqa: PLR0913, PLR0917  the parts of `run_point`,
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
     """The `ray` module, connected; our code travels to the hosts."""
+    # Started by `uv run`, Ray would start its workers by it, too; the hosts bring an environment of their own.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
         ray = importlib.import_module("ray")
     except ImportError:
