@@ -53,6 +53,12 @@ show target *options:
 workload target *options:
     @{{ python }} workload "$@"
 
+# Our client beside vllm bench serve, GuideLLM, AIPerf and inference-perf, against a server with known timings
+[group("develop")]
+[no-exit-message]
+bench-self *options:
+    @{{ python }}.peers "$@"
+
 # Everything that CI runs: lint, types, the tests, the main job on the real engine included
 [group("develop")]
 [no-exit-message]

@@ -127,6 +127,13 @@ def repro(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="With --base-url: the model to ask for.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Send the load from the hosts of an existing Ray cluster (`auto` or HOST:PORT; extra `ray`).",
+        ),
+    ] = None,
     reports: Annotated[Path, typer.Option(help="Folder that the report's folder is made in.")] = Path("reports"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Progress and outcome as JSON lines, for scripts.")] = False,
@@ -140,7 +147,7 @@ def repro(
     from bench.repro import reproduce  # noqa: PLC0415  the heavy part: loaded for this command only
 
     recipe = load_recipe(target, parse_overrides(overrides))
-    code = reproduce(recipe, reports=reports, base_url=base_url, model=model, quiet=quiet, as_json=as_json)
+    code = reproduce(recipe, reports=reports, base_url=base_url, model=model, ray=ray, quiet=quiet, as_json=as_json)
     raise typer.Exit(code)
 
 

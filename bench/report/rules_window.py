@@ -67,6 +67,8 @@ def _in_flight(measurement: Measurement, run: int, point: int) -> Finding:
     window = measurement.windows.get((run, point))
     if window is None or not window.length:
         return Finding("unknown", "the window was never reached", expected, "Let the point end.")
+    if not measurement.is_complete(point):  # what was open when it was cut off left no record
+        return Finding("unknown", "the point was cut off", expected, "Let the point end.")
     mean = measurement.in_flight_seconds(run, point) / window.length
     verdict: Verdict = "kept" if abs(mean - asked) <= IN_FLIGHT_SHARE * asked else "broken"
     return Finding(
@@ -91,6 +93,8 @@ def _arrivals(measurement: Measurement, run: int, point: int) -> Finding:
     window = measurement.windows.get((run, point))
     if window is None or not window.length:
         return Finding("unknown", "the window was never reached", asked.label, "Let the point end.")
+    if not measurement.is_complete(point):
+        return Finding("unknown", "the point was cut off", asked.label, "Let the point end.")
     mean = (asked.rate or 0) * window.length
     # Fixed distances put one more or less into a window; the count of a Poisson process has its mean as variance.
     margin = 1.0 if asked.arrivals == "fixed" else ARRIVALS_DEVIATIONS * math.sqrt(mean)

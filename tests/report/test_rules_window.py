@@ -74,6 +74,12 @@ def test_in_flight_is_unknown_without_a_window() -> None:
     assert only(rules_window.as_many_in_flight(closed_loop([slot(DRAIN)], reached=2))).verdict == "unknown"
 
 
+def test_a_point_that_was_cut_off_says_nothing_of_what_was_asked_for() -> None:
+    """On the H200, a client that was killed in a closed loop left 15.49 of 16: the open ones have no record."""
+    assert only(rules_window.as_many_in_flight(closed_loop([slot(STEADY)], reached=4))).verdict == "unknown"
+    assert only(open_loop(50, "fixed", reached=4)).verdict == "unknown"
+
+
 def open_loop(count: int, arrivals: str, *, reached: int = 5) -> list[Check]:
     recipe = make_recipe(load={"ladder": [{"rate": 2, "arrivals": arrivals}, {"streams": 20}]})
     records = [make_record(request=n, intended_s=STEADY + 100.0 * n / count) for n in range(count)]
