@@ -41,14 +41,14 @@ def _points(points: tuple[PointReport, ...]) -> Table:
     """Fits into 80 columns; seconds throughout."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title="E2E and TTFT in seconds", title_justify="left")
     table.add_column("point", no_wrap=True)
-    for title in ("requests", "p50", "p90", "p95", "interval", "TTFT p95", "hits", "accepted"):
-        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("requests", "p50", "p90", "p95", "interval", "TTFT p95", "hits", "accept"):
+        table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for point in points:
         failed = sum(point.failures.values())
         hits = point.prefix_cache.measured_rate
         table.add_row(
             (point.label if point.concurrent is None else f"{point.concurrent} in flight")
-            + ("" if point.complete else ", cut off"),
+            + ("" if point.complete else "*"),
             Text(str(point.requests)) + Text(f" ({failed} failed)" if failed else "", style="red"),
             _seconds(point.e2e.p50),
             _seconds(point.e2e.p90),
@@ -58,6 +58,8 @@ def _points(points: tuple[PointReport, ...]) -> Table:
             "--" if hits is None else f"{hits:.0%}",
             "--" if point.speculation is None else f"{point.speculation.acceptance_length:.2f}",
         )
+    if not all(point.complete for point in points):
+        table.caption, table.caption_justify = "* cut off", "left"
     return table
 
 

@@ -39,3 +39,13 @@ def test_a_broken_rule_is_one_line_with_all_its_places() -> None:
 def test_a_partial_report_says_why() -> None:
     report = build_report(healthy()).model_copy(update={"partial": True, "partial_reason": "the disk is full"})
     assert "PARTIAL: the disk is full" in printed(report)
+
+
+def test_a_point_that_was_cut_off_is_marked_and_no_figure_is_truncated() -> None:
+    report = build_report(healthy())
+    point = report.points[0].model_copy(update={"complete": False, "streams": None, "concurrent": 16})
+    text = printed(report.model_copy(update={"points": (point,)}))
+    assert "16 in flight*" in text
+    assert "* cut off" in text
+    assert f"{point.e2e.p95.value:.3f}" in text
+    assert "\u2026" not in text
