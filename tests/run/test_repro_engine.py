@@ -16,7 +16,8 @@ from bench.report import folder_files as files
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
-SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.steady_s": "20"}
+SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.ramp_s": "2", "load.steady_s": "10"}
+SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
 
 
 def bench(*arguments: str, config: Path) -> subprocess.Popen[str]:
@@ -55,9 +56,9 @@ def engine_processes(folder: Path) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu-mtp"])
-def test_a_target_is_reproduced_and_verified(target: str, tmp_path: Path) -> None:
-    code, report, folder, err = outcome(repro(target, tmp_path, SHORT), tmp_path, target)
+@pytest.mark.parametrize(("target", "settings"), [("cpu", SHORT), ("cpu-mtp", SHORTER)])
+def test_a_target_is_reproduced_and_verified(target: str, settings: dict[str, str], tmp_path: Path) -> None:
+    code, report, folder, err = outcome(repro(target, tmp_path, settings), tmp_path, target)
     verdicts = {(check["rule"], check["point"]): check for check in report["checks"]}
     for point in report["points"]:
         assert point["complete"]
@@ -80,7 +81,7 @@ def test_a_target_is_reproduced_and_verified(target: str, tmp_path: Path) -> Non
 
 
 def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_path: Path) -> None:
-    client = repro("cpu", tmp_path, {**SHORT, "load.ladder": "[{streams = 2}]", "load.ramp_s": "0.5"})
+    client = repro("cpu", tmp_path, {**SHORTER, "load.ramp_s": "0.5", "load.steady_s": "40"})
     folder = wait_for_records(client, tmp_path / "reports", 8)
     engine = engine_processes(folder)
     worker = max(engine, key=lambda process: process.memory_info().rss)
