@@ -44,9 +44,9 @@ def beginning_decides_nothing(measurement: Measurement) -> list[Check]:
         ),
         None: Finding(
             "unknown",
-            f"a window has fewer than {BATCH * FEWEST_BATCHES} complete replies",
+            f"a window has fewer than {BATCH * FEWEST_BATCHES} complete replies, or does not settle in its first half",
             expected,
-            "Lengthen load.steady_s.",
+            "Lengthen load.steady_s; on a machine that others use as well, measure again when it is quiet.",
         ),
     }
     return [together(rule, point, {0: findings[window_is_steady(measurement, point)]}) for point in measurement.begun]

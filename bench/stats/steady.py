@@ -68,14 +68,23 @@ def is_steady(runs: Sequence[NDArray[np.float64]]) -> bool | None:
         runs: per run, the latencies of the window's successful requests in order of intended send time.
 
     Returns:
-        The verdict; None without runs, or where one has fewer than 100 values.
+        The verdict; None without runs, where one has fewer than 100 values, or where a figure moves but the minimum
+        lies at the end of the search: then no end of a warm-up was found in the first half (a disturbance later on, or
+        a drift), and MSER's own advice is to measure longer.
     """
     cuts = [mser5(series) for series in runs]
     whole = Sample.of(np.concatenate(runs)) if runs else Sample(np.empty(0), 0)
     rest = [series[cut:] for series, cut in zip(runs, cuts, strict=True) if cut is not None]
     if not runs or len(rest) < len(runs):
         return None
-    return all(_stays(whole, Sample.of(np.concatenate(rest)), q) for q in WATCHED)
+    if all(_stays(whole, Sample.of(np.concatenate(rest)), q) for q in WATCHED):
+        return True
+    return None if any(cut == _furthest(series) for series, cut in zip(runs, cuts, strict=True)) else False
+
+
+def _furthest(series: NDArray[np.float64]) -> int:
+    """The largest cut that `mser5` considers."""
+    return len(series) // BATCH // 2 * BATCH
 
 
 def _stays(whole: Sample, rest: Sample, q: float) -> bool:

@@ -105,3 +105,11 @@ def test_a_fast_beginning_counts_as_well() -> None:
     # An engine that starts idle and fills up: the first requests flatter the median.
     rng = np.random.default_rng(2)
     assert is_steady([np.concatenate((rng.normal(0.2, 0.01, 150), rng.normal(1.0, 0.05, 250)))]) is False
+
+
+def test_a_window_that_changes_after_its_middle_has_no_warm_up_to_find() -> None:
+    """A neighbour on the machine made 6 streams on two cores slower half-way: the beginning decided nothing."""
+    rng = np.random.default_rng(5)
+    window = np.concatenate((rng.normal(0.2, 0.01, 220), rng.normal(0.3, 0.01, 180)))
+    assert mser5(window) == 200
+    assert is_steady([window]) is None
