@@ -66,7 +66,7 @@ def test_a_target_is_reproduced_and_verified(target: str, settings: dict[str, st
         for rule in ("client totals equal the engine's", "prefix hits are as predicted", "no request was preempted"):
             assert verdicts[rule, point["index"]]["verdict"] == "kept", (verdicts[rule, point["index"]], err)
         if target == "cpu":
-            assert point["prefix_cache"]["measured_rate"] > 0.4
+            assert point["prefix_cache"]["measured_rate"] > 0.6
             assert point["prefix_cache"]["measured_rate"] == pytest.approx(
                 point["prefix_cache"]["predicted_rate"], rel=0.02
             )
