@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,15 +11,18 @@ LONGEST_LINE: Final = 16_384
 """Bytes kept of one line. vLLM prints its whole configuration in one; a runaway one must not fill our memory."""
 
 _ESCAPE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|[\x00-\x08\x0b-\x1f\x7f]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
-"""Terminal control: CSI (colours, cursor), OSC (titles), two-character escapes (ECMA-48), and bare control bytes."""
+"""Terminal control: CSI (colours, cursor), OSC (titles), two-character escapes (ECMA-48), bare control characters with
+their eight-bit forms, and the marks of Unicode that turn the direction of writing or end a line."""
 
 _PREFIX: Final = re.compile(
-    r"""(?:\((?P<process>[^()]*?)\ pid=\d+\)\ ?)?          # (EngineCore pid=42); child processes only
+    r"""(?:\((?P<process>[^()]*?)\ pid=\d+(?:,\ ip=[^()]*)?\)\ ?)?  # (EngineCore pid=42); child processes only
         (?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)
-           (?::\s+                                          # uvicorn: "INFO:     text"
-             |\ \d\d-\d\d\ \d\d:\d\d:\d\d\ \[(?P<source>[^\]]*)\]\ ?  # vLLM: "INFO 11-30 00:42:04 [core.py:116] text"
+           (?::\s+                                                # uvicorn: "INFO:     text"
+             |\ (?P<clock>\d\d-\d\d\ \d\d:\d\d:\d\d)                # vLLM: "INFO 11-30 00:42:04 [core.py:116] text",
+              \ (?:\[(?P<source>[^\]]*)\]|(?P<old_source>\S+\.py:\d+\]))\ ?  # before 0.9: "... core.py:116] text"
            )
         )?""",
     re.VERBOSE,
@@ -36,6 +40,8 @@ class LogLine:
         level: "INFO", "WARNING", ...; empty where the line has none.
         source: file and line of the statement that wrote it ("core.py:116"); empty where the line does not say.
         message: `text` without those.
+        clock: when it was written, "11-30 00:42:04"; empty where the line does not say.
+        node: the container, pod or host that it came from; empty where nothing around the line says.
     """
 
     number: int
@@ -44,11 +50,22 @@ class LogLine:
     level: str
     source: str
     message: str
+    clock: str = ""
+    node: str = ""
+
+
+def plain_text(raw: bytes) -> str:
+    """These bytes as text without terminal control. What is not UTF-8 becomes replacement characters."""
+    return _ESCAPE.sub("", raw.decode("utf-8", errors="replace")).rstrip()
 
 
 def parse_line(number: int, raw: bytes) -> LogLine:
-    """The line that these bytes are. Bytes that are not UTF-8 become replacement characters."""
-    text = _ESCAPE.sub("", raw.decode("utf-8", errors="replace")).rstrip()
+    """The line that these bytes are."""
+    return parse_text(number, plain_text(raw))
+
+
+def parse_text(number: int, text: str, *, node: str = "") -> LogLine:
+    """The line that this text is, as `plain_text` gives it."""
     prefix = _PREFIX.match(text)
     if prefix is None:  # pragma: no cover  every part of the pattern is optional: it matches the empty string
         raise AssertionError
@@ -57,8 +74,10 @@ def parse_line(number: int, raw: bytes) -> LogLine:
         text=text,
         process=prefix["process"] or "",
         level=prefix["level"] or "",
-        source=prefix["source"] or "",
+        source=prefix["source"] or (prefix["old_source"] or "").rstrip("]"),
         message=text[prefix.end() :],
+        clock=prefix["clock"] or "",
+        node=node,
     )
 
 
@@ -66,9 +85,13 @@ class LineSplitter:
     r"""Cuts a byte stream into lines, at "\n" and (for progress bars) at "\r". Blank lines are counted, not returned.
 
     The same bytes give the same lines however they are cut into pieces.
+
+    Args:
+        parse: makes a line of its number and its bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parse: Callable[[int, bytes], LogLine] = parse_line) -> None:
+        self._parse = parse
         self._number = 1
         self._open = bytearray()
 
@@ -87,7 +110,7 @@ class LineSplitter:
     def flush(self) -> list[LogLine]:
         """What stands open at the end, as a last line (at most one)."""
         raw, self._open = bytes(self._open), bytearray()
-        line = parse_line(self._number, raw)
+        line = self._parse(self._number, raw)
         return [line] if line.text else []
 
     def _keep(self, piece: bytes) -> None:

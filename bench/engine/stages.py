@@ -123,7 +123,8 @@ _GRAPHS: Final = re.compile(r"Profiling CUDA graph memory: (.+)$")
 _WEIGHTS: Final = re.compile(r"Model loading took ([\d.]+) GiB")
 _KV_TOKENS: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 _COMPILE: Final = re.compile(r"torch\.compile took ([\d.]+) s in total")
-_PREFIX_CACHING: Final = re.compile(r"Initializing a V1 LLM engine .*\benable_prefix_caching=(True|False)")
+_PREFIX_CACHING: Final = re.compile(r"\benable_prefix_caching=(True|False)")
+_ENGINE: Final = "Initializing a V1 LLM engine"
 
 
 class StartUp:
@@ -178,5 +179,5 @@ class StartUp:
             self.facts = replace(self.facts, kv_cache_tokens=int(found[1].replace(",", "")))
         elif found := _COMPILE.search(message):
             self.facts = replace(self.facts, compile_s=(self.facts.compile_s or 0.0) + float(found[1]))
-        elif found := _PREFIX_CACHING.search(message):
+        elif _ENGINE in message and (found := _PREFIX_CACHING.search(message)):
             self.facts = replace(self.facts, prefix_caching=found[1] == "True")

@@ -63,6 +63,8 @@ def test_a_runaway_line_is_cut_and_the_next_one_is_whole() -> None:
         (b"\x1b(Bplain\x00\x07", "plain"),
         (b"\xff caf\xc3\xa9", "\N{REPLACEMENT CHARACTER} caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
         (b"blanks at the end  \t", "blanks at the end"),
+        (b"eight-bit \xc2\x9b31mred\xc2\x85", "eight-bit 31mred"),
+        ("right to \N{RIGHT-TO-LEFT OVERRIDE}left\N{LINE SEPARATOR}".encode(), "right to left"),
     ],
 )
 def test_terminal_control_and_bad_bytes(raw: bytes, text: str) -> None:
@@ -81,6 +83,11 @@ def test_terminal_control_and_bad_bytes(raw: bytes, text: str) -> None:
         (b"(APIServer pid=1) ValueError: no", "APIServer", "", "", "ValueError: no"),
         (b"(Worker pid=7) ERROR 11-30 00:42:35 [a.py:1]     raise X", "Worker", "ERROR", "a.py:1", "    raise X"),
         (b"DeepGEMM warmup:  45%|###", "", "", "", "DeepGEMM warmup:  45%|###"),
+        (
+            b"(RayWorkerWrapper pid=7, ip=192.0.2.9) ERROR 03-27 10:29:13 [worker_base.py:620] Error executing method",
+            *("RayWorkerWrapper", "ERROR", "worker_base.py:620", "Error executing method"),
+        ),
+        (b"INFO 06-01 10:00:00 api_server.py:838] version 0.7.3", "", "INFO", "api_server.py:838", "version 0.7.3"),
         (b"INFORMATION is no level", "", "", "", "INFORMATION is no level"),
     ],
 )
@@ -89,3 +96,13 @@ def test_the_prefixes_of_the_engine_are_taken_apart(
 ) -> None:
     line = parse_line(9, raw)
     assert (line.number, line.process, line.level, line.source, line.message) == (9, process, level, source, message)
+
+
+def test_a_line_says_when_it_was_written() -> None:
+    assert parse_line(1, b"(EngineCore pid=42) INFO 11-29 22:49:18 [core.py:1] up").clock == "11-29 22:49:18"
+    assert parse_line(1, b"INFO:     Started server").clock == ""
+
+
+def test_another_reading_of_a_line_can_be_given() -> None:
+    splitter = LineSplitter(lambda number, raw: parse_line(number, raw.upper()))
+    assert [line.text for line in splitter.feed(b"one\ntwo\n")] == ["ONE", "TWO"]
