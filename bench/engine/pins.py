@@ -1,4 +1,4 @@
-"""`docker/pins.toml` as typed data: which images and environments an engine is made of."""
+"""`docker/pins.toml` as typed data: which images and environments engines and our own images are made of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,6 +18,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PINS_FILE: Final = REPOSITORY / "docker" / "pins.toml"
 
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+PythonVersion: TypeAlias = Annotated[str, Field(pattern=r"^3\.\d+$")]
 Commit: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
@@ -43,6 +44,8 @@ class ImagePin(_Pinned):
         how: from where; "second-hand: ..." when no registry was asked.
         build_commit: the commit that the image says it was built from; None where it says nothing.
         tag_commit: the commit of the release's tag; None where unknown.
+        python: major and minor version of the Python inside ("3.12"); None where nothing of ours is installed into it.
+        glibc: minor version of its GNU C library 2, which decides what wheels it can load; None as above.
     """
 
     reference: str
@@ -53,6 +56,8 @@ class ImagePin(_Pinned):
     how: str
     build_commit: Commit | None = None
     tag_commit: Commit | None = None
+    python: PythonVersion | None = None
+    glibc: Annotated[int, Field(ge=17)] | None = None
 
 
 class EnginePin(_Pinned):
@@ -93,12 +98,37 @@ class PeerPin(_Pinned):
     installed_gib: Annotated[float, Field(gt=0)]
 
 
+class TargetPin(_Pinned):
+    """An image of ours: what it is built from and what it must carry (see `bench.images`).
+
+    Attributes:
+        title: one line for people.
+        stage: of the Dockerfile.
+        base: name of the image that it is built on.
+        lock: the requirements file with hashes that is installed into it, relative to the repository; None for none.
+        engine: name of the engine environment that it takes the place of (a recipe's `engine.lock`); None for none.
+        gpu: the card that it is for, as a recipe names it; None for a CPU.
+        carries: distributions that must be inside, by exact version; checked during the build.
+        build_gib: space that a build takes at most, wheels, context and image together, in GiB.
+    """
+
+    title: str
+    stage: Literal["serve-cuda", "serve-cpu", "quantize", "bench"]
+    base: str
+    lock: str | None = None
+    engine: str | None = None
+    gpu: str | None = None
+    carries: dict[str, str] = {}
+    build_gib: Annotated[float, Field(gt=0)]
+
+
 class Pins(_Pinned):
     """The whole file."""
 
     images: dict[str, ImagePin]
     engines: dict[str, EnginePin]
     peers: dict[str, PeerPin] = {}
+    targets: dict[str, TargetPin] = {}
 
     def image(self, name: str) -> ImagePin:
         """The image of that name.
@@ -124,8 +154,16 @@ class Pins(_Pinned):
         """
         return _entry(self.peers, name, "load generator")
 
+    def target(self, name: str) -> TargetPin:
+        """The image of ours of that name.
 
-_PinT = TypeVar("_PinT", ImagePin, EnginePin, PeerPin)
+        Raises:
+            UsageError: there is none; the remedy lists those that exist.
+        """
+        return _entry(self.targets, name, "target that has an image")
+
+
+_PinT = TypeVar("_PinT", ImagePin, EnginePin, PeerPin, TargetPin)
 
 
 def _entry(entries: dict[str, _PinT], name: str, what: str) -> _PinT:
