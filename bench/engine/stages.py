@@ -1,7 +1,7 @@
 """The stages of an engine's start, read from its log while it starts.
 
-The markers are the lines of vLLM 0.26.0, on a GPU and on a CPU. A marker begins a stage: what happens after it, and
-what fails after it, belongs to that stage. Stages only move forward; a marker of an earlier stage (a second model
+The markers are the lines of vLLM 0.26.0, on a GPU and on a CPU, and what other releases from 0.6 on say instead. A
+marker begins a stage: what happens after it, and what fails after it, belongs to that stage. Stages only move forward; a marker of an earlier stage (a second model
 being loaded, a second compilation) is that later stage's own business.
 """
 
@@ -74,22 +74,35 @@ _ORDER: Final = {stage: position for position, stage in enumerate(Stage)}
 
 _MARKERS: Final[tuple[tuple[str, Stage], ...]] = (
     ("non-default args:", Stage.CONFIG),
+    ("vLLM API server version", Stage.CONFIG),
     ("Initializing a V1 LLM engine", Stage.DEVICE),
+    ("Initializing an LLM engine", Stage.DEVICE),  # the engine before V1
+    ("distributed_init_method=", Stage.DEVICE),  # where the log begins too late for the line above
     ("Starting to load model", Stage.WEIGHTS),
+    ("Loading safetensors checkpoint shards", Stage.WEIGHTS),
+    ("Loading weights took", Stage.WEIGHTS),
     ("Model loading took", Stage.PROFILE),
+    ("Loading model weights took", Stage.PROFILE),  # before V1
     ("Warming up model for the compilation", Stage.PROFILE),  # CPU
     ("Dynamo bytecode transform time", Stage.PROFILE),
+    ("Memory profiling takes", Stage.PROFILE),  # before V1
     ("Profiling CUDA graph memory:", Stage.GRAPH_ESTIMATE),
     ("Available KV cache memory:", Stage.KV_BUDGET),
     ("GiB for KV cache on node", Stage.KV_BUDGET),  # CPU
     ("GPU KV cache size:", Stage.KV_ALLOCATION),  # also on a CPU
+    ("# GPU blocks:", Stage.KV_ALLOCATION),  # before V1
     ("DeepGEMM warmup", Stage.KERNEL_WARMUP),
     ("Warming up Qwen Triton kernels", Stage.KERNEL_WARMUP),
     ("[Autotuner]: Autotuning process starts", Stage.KERNEL_WARMUP),
     ("Capturing CUDA graphs", Stage.GRAPH_CAPTURE),
+    ("Capturing CUDA graph shapes", Stage.GRAPH_CAPTURE),  # before 0.11
+    ("Capturing cudagraphs for decoding", Stage.GRAPH_CAPTURE),  # before V1
     ("Graph capturing finished", Stage.SAMPLER),
     ("init engine (profile, create kv cache, warmup model) took", Stage.SERVER),
+    ("Starting vLLM server on", Stage.SERVER),
+    ("Starting vLLM API server", Stage.SERVER),  # before 0.15
     ("Application startup complete", Stage.READY),
+    ("Avg prompt throughput:", Stage.READY),  # where the log begins after the start
 )
 
 _BAR: Final = re.compile(r"^(?P<what>[^:|]+):\s+\d+%\|[^|]*\|\s*(?P<done>\d+/\d+)\b")
