@@ -29,6 +29,12 @@ finish folder *options:
 bundle target *options:
     @{{ python }} bundle "$@"
 
+# Ask registries and package indexes again what is pinned: image digests, locks (just pin --check)
+[group("images")]
+[no-exit-message]
+pin *options:
+    @{{ python }} pin "$@"
+
 # Check a report: signature, digests, then every figure and verdict again from the raw records
 [group("reports")]
 [no-exit-message]

@@ -13,6 +13,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from bench.errors import UsageError
+from bench.images.cli_pin import pin
 from recipes.command import shell_command
 from recipes.load import load_recipe, targets
 
@@ -219,3 +220,6 @@ def bundle(
         overrides=chosen,
     )
     raise typer.Exit(code)
+
+
+app.command()(pin)
