@@ -33,6 +33,36 @@ class StageTime(BaseModel):
     end_s: Time
 
 
+class ContainerFacts(BaseModel):
+    """The image that an engine ran from, and how its container was set up. What an image does not say is null.
+
+    Attributes:
+        image_id: digest of the image's configuration: what Docker calls its id.
+        image_name: what was asked for: a tag, an id, or a repository with a digest.
+        repo_digests: what registries call this image ("repository@sha256:..."); none for one that was built here.
+        labels: of the image.
+        base_digest: of the image that it was built from, as its labels say.
+        given: the image was given by hand, instead of the target's own.
+        base_replaced: the image was built from another base than the pinned one.
+        uid: numeric user that the engine's first process ran as.
+        settings: what the container was allowed and given, by the names that `docker run` has for it.
+        docker: version of the Docker Engine.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    image_id: str
+    image_name: str
+    repo_digests: tuple[str, ...]
+    labels: dict[str, str]
+    base_digest: str | None
+    given: bool
+    base_replaced: bool
+    uid: int | None
+    settings: dict[str, str]
+    docker: str
+
+
 class EngineStarted(Observed):
     """An engine became ready.
 
@@ -48,6 +78,7 @@ class EngineStarted(Observed):
         argv: the command line; null for an external engine.
         packages_sha256: hash over the sorted package list of the engine's environment; null when unknown.
         cold: whether the compile caches were empty at the start; null when unknown.
+        container: image and container that it ran in; null where there is none.
     """
 
     kind: Literal["engine_started"] = "engine_started"
@@ -62,6 +93,7 @@ class EngineStarted(Observed):
     argv: tuple[str, ...] | None
     packages_sha256: str | None
     cold: bool | None
+    container: ContainerFacts | None = None
 
 
 class EngineEvent(Observed):

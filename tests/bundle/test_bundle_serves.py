@@ -31,8 +31,9 @@ from pathlib import Path
 import psutil
 from bench.bundle.installed import engine_environment, installed_bundle
 from bench.engine.caches import cache_environment
+from bench.engine.own import HOST
 from bench.engine.pins import REPOSITORY
-from bench.engine.process import HOST, Launch, ProcessEngine
+from bench.engine.process import Launch, ProcessEngine
 from recipes.command import engine_arguments
 from recipes.load import load_recipe
 
@@ -55,7 +56,7 @@ with ProcessEngine(launch, run=0, clock=time.monotonic) as running:
     )
     with urllib.request.urlopen(request) as answer:
         usage = json.load(answer)["usage"]
-    family = psutil.Process(running._process._guard.pid).children(recursive=True)
+    family = psutil.Process(running.body.process._guard.pid).children(recursive=True)
     loaded = {file.path for process in family for file in process.memory_maps()}
     site = str(REPOSITORY.parent / "engine")
     ours = any(path.startswith(site) for path in loaded)

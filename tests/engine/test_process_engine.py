@@ -14,12 +14,14 @@ import pytest
 
 from bench.engine import process as process_module
 from bench.engine.environment import EngineEnvironment
-from bench.engine.process import HOST, Launch, ProcessEngine, RunningProcess, describe_exit
+from bench.engine.own import HOST, RunningOwn, describe_exit
+from bench.engine.process import Launch, ProcessBody, ProcessEngine
 from bench.errors import StreamproofError, UsageError
 from bench.observe.observations import OBSERVATION
 
 if TYPE_CHECKING:
     from bench.engine.base import OnProgress, RunningEngine, StartProgress
+    from bench.engine.guarded import GuardedProcess
 
 
 def arguments(port: int) -> list[str]:
@@ -53,8 +55,13 @@ def engine(launch: Launch) -> ProcessEngine:
     return ProcessEngine(launch, run=2, clock=time.monotonic)
 
 
-def family(running: RunningProcess) -> list[psutil.Process]:
-    guard = psutil.Process(running._process._guard.pid)
+def guarded(running: RunningOwn) -> GuardedProcess:
+    assert isinstance(running.body, ProcessBody)
+    return running.body.process
+
+
+def family(running: RunningOwn) -> list[psutil.Process]:
+    guard = psutil.Process(guarded(running)._guard.pid)
     return [guard, *guard.children(recursive=True)]
 
 
@@ -129,14 +136,14 @@ def test_a_program_that_is_not_there(launch: Launch) -> None:
 def test_a_start_that_takes_too_long_says_where_it_stands_and_leaves_nothing(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running: list[RunningProcess] = []
-    original = RunningProcess.wait_until_ready
+    running: list[RunningOwn] = []
+    original = RunningOwn.wait_until_ready
 
-    def remember(self: RunningProcess, on_progress: OnProgress) -> None:
+    def remember(self: RunningOwn, on_progress: OnProgress) -> None:
         running.append(self)
         original(self, on_progress)
 
-    monkeypatch.setattr(RunningProcess, "wait_until_ready", remember)
+    monkeypatch.setattr(RunningOwn, "wait_until_ready", remember)
     now = [0.0]
 
     def clock() -> float:  # a minute passes once the stand-in stands at the stage at which it hangs
@@ -150,7 +157,7 @@ def test_a_start_that_takes_too_long_says_where_it_stands_and_leaves_nothing(
     assert caught.value.message.startswith("the engine was not ready after 300 s; it was loading weights\n")
     assert "Starting to load model" in caught.value.message
     assert "ready_timeout_s" in caught.value.remedy
-    assert running[0]._process.poll() is not None
+    assert guarded(running[0]).poll() is not None
 
 
 def test_a_server_that_serves_another_model_is_refused_and_stopped(launch: Launch) -> None:
@@ -169,7 +176,7 @@ def test_a_death_while_serving_is_the_last_event_and_names_the_cause(launch: Lau
         with pytest.raises(http.client.HTTPException):
             connection.getresponse()
         connection.close()
-        running._process._guard.wait()
+        guarded(running)._guard.wait()
         events = running.events()
         assert not running.alive()
     assert [event.event for event in events if event.event != "warning"][-1] == "died"
@@ -182,7 +189,7 @@ def test_an_engine_killed_by_somebody_else(launch: Launch) -> None:
     with engine(launch) as running:
         processes = family(running)
         processes[-1].kill()
-        running._process._guard.wait()
+        guarded(running)._guard.wait()
         assert running.events()[-1].line == "it was killed by SIGKILL"
     assert gone(processes)
 

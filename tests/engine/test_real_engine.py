@@ -13,8 +13,9 @@ import pytest
 
 from bench.engine.environment import ensure_environment
 from bench.engine.metrics import MetricsPage
+from bench.engine.own import HOST, RunningOwn
 from bench.engine.pins import REPOSITORY
-from bench.engine.process import HOST, Launch, ProcessEngine, RunningProcess
+from bench.engine.process import Launch, ProcessBody, ProcessEngine
 from recipes.command import engine_arguments
 from recipes.load import load_recipe
 
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.thorough]
 PROMPT = "The caller wants a table for four tonight. " * 60
 
 
-def ask(running: RunningProcess, **changes: object) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+def ask(running: RunningOwn, **changes: object) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     message = {"role": "user", "content": PROMPT}
     body = {"model": running.model, "messages": [message], "max_tokens": 16, "ignore_eos": True, "temperature": 0}
     connection = http.client.HTTPConnection(HOST, urlsplit(running.base_url).port or 0)
@@ -35,7 +36,7 @@ def ask(running: RunningProcess, **changes: object) -> tuple[http.client.HTTPCon
     return connection, connection.getresponse()
 
 
-def answered(running: RunningProcess) -> dict[str, Any]:
+def answered(running: RunningOwn) -> dict[str, Any]:
     connection, response = ask(running)
     usage: dict[str, Any] = json.loads(response.read())["usage"]
     connection.close()
@@ -82,11 +83,12 @@ def test_it_starts_counts_as_the_client_does_and_leaves_nothing(tmp_path: Path) 
         assert 48.0 < given_up.generation_tokens < 48.0 + 2000.0
 
         # Its first process killed: EngineCore and the worker would live on, were it not for the guards.
-        guard = psutil.Process(running._process._guard.pid)
+        assert isinstance(running.body, ProcessBody)
+        guard = psutil.Process(running.body.process._guard.pid)
         family = [guard, *guard.children(recursive=True)]
         _, _, first, *others = family  # two guards, then the engine in the order of its tree
         assert any(process.name().startswith("VLLM::EngineCor") for process in others)
         first.kill()
-        running._process._guard.wait()
+        running.body.process._guard.wait()
         assert running.events()[-1].line == "it was killed by SIGKILL"
         assert psutil.wait_procs(family, timeout=60)[1] == []
