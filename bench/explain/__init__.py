@@ -1,0 +1,1 @@
+"""What recipes and runs mean: plans before a run, causes after it."""
