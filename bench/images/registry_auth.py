@@ -7,6 +7,7 @@ https://distribution.github.io/distribution/spec/auth/token/.
 from __future__ import annotations
 
 import ipaddress
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -110,7 +111,9 @@ def stored_credentials(registry: str) -> Credentials | None:
     A credential helper that is named but not there counts as nothing stored: public images need none.
     """
     try:
-        found = load_config().resolve_authconfig(registry) or {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the SDK's way of saying that the helper is not there
+            found = load_config().resolve_authconfig(registry) or {}
     except (DockerException, ValueError):  # the latter: a configuration whose passwords cannot be decoded
         return None
     name, password = found.get("username") or found.get("Username"), found.get("password") or found.get("Password")

@@ -12,7 +12,9 @@ from docker.errors import InvalidRepository
 from bench.errors import UsageError
 
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_REPOSITORY: Final = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
+_STEP: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REPOSITORY: Final = re.compile(rf"{_STEP}(?:/{_STEP})*")
+"""Both from the OCI distribution specification 1.1."""
 
 _DOCKER_HUB: Final = "registry-1.docker.io"
 """Where the images of docker.io are."""
