@@ -1,0 +1,101 @@
+"""How much of a workload's prompts the prefix cache will serve, and which prefix lengths would serve it better.
+
+The rate is that of the model which every report's prediction comes from (`bench.workload.prefix_cache`), for calls one
+after another on an engine whose prefixes are primed. Lengths of all texts are the recipe's own, so any tokenizer gives
+the same prompts as far as a cache can see them; the bundled one is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.report.prefix import CPU_SPLIT_TOKENS
+from bench.workload.prefix_cache import predict_hits
+from bench.workload.prefix_cache_rules import CacheRules
+from bench.workload.tokens import CheckpointTokenizer
+from bench.workload.voice import VoiceWorkload
+from quantize.checkpoint import TOY
+
+if TYPE_CHECKING:
+    from bench.explain.preflight.kv_cache import KvCache
+    from bench.explain.preflight.settings import Settings
+    from recipes.schema import Recipe
+
+_CALLS: Final = 12
+"""Calls that the rate is taken from: some seventy prompts, for which it moves by less than one per cent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixPlan:
+    """What the prefix cache will do.
+
+    Attributes:
+        rate: of prompt tokens that come from the cache, primed, without the priming prompts; None where the rules are
+            not known (`--prefix-match-unit`).
+        computed: mean tokens of a prompt that are computed; the whole prompt where the rate is None.
+        prompts: mean tokens of a prompt.
+        shared_hit: tokens of the shared prefix that a new call can reuse.
+        enough: the shortest prefix that gives the same reuse.
+        next_length, next_hit: the shortest longer prefix that gives more, and what it gives.
+    """
+
+    rate: float | None
+    computed: float
+    prompts: float
+    shared_hit: int
+    enough: int
+    next_length: int
+    next_hit: int
+
+
+def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPlan:
+    """The plan for a recipe's workload."""
+    workload = VoiceWorkload(
+        recipe.workload,
+        tokenizer=CheckpointTokenizer.from_folder(TOY),
+        model=recipe.target,
+        seed=("preflight",),
+    )
+    calls = [turn for number in range(_CALLS) for turn in workload.call(number, 0).turns]
+    prompts = sum(turn.prompt_tokens for turn in calls) / len(calls)
+    rules = rules_of(recipe, settings, cache)
+    if rules is None or not settings.prefix_caching:
+        rate = 0.0 if not settings.prefix_caching else None
+        return PrefixPlan(
+            rate=rate, computed=prompts, prompts=prompts, shared_hit=0, enough=0, next_length=0, next_hit=0
+        )
+    # Twice: the state at the end of a prefix is kept for the prompt after the one that missed it.
+    primes = [*workload.primes(), *workload.primes()]
+    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in [*primes, *calls]), rules)[len(primes) :]
+    shared = recipe.workload.shared_prefix_tokens
+    hit = reusable(shared, rules)
+    blocks = hit // rules.block_size + (1 if rules.draft_tokens else 0)
+    return PrefixPlan(
+        rate=sum(hits) / (prompts * len(calls)),
+        computed=prompts - sum(hits) / len(calls),
+        prompts=prompts,
+        shared_hit=hit,
+        enough=blocks * rules.block_size if hit else 0,
+        next_length=(blocks + 1) * rules.block_size if hit else (2 if rules.draft_tokens else 1) * rules.block_size,
+        next_hit=hit + rules.block_size,
+    )
+
+
+def rules_of(recipe: Recipe, settings: Settings, cache: KvCache) -> CacheRules | None:
+    """The rules of the engine's prefix cache; None where nobody has modelled them."""
+    if settings.prefix_match_unit is not None or settings.max_num_batched_tokens < cache.block_size:
+        return None
+    return CacheRules(
+        block_size=cache.block_size,
+        hybrid=True,
+        chunk_tokens=settings.max_num_batched_tokens,
+        draft_tokens=settings.draft_tokens,
+        split_tokens=CPU_SPLIT_TOKENS if settings.cpu and "block_size" not in recipe.engine.flags else None,
+    )
+
+
+def reusable(shared: int, rules: CacheRules) -> int:
+    """Tokens of a shared prefix that a prompt reuses which goes on differently: whole blocks, one less with drafts."""
+    return rules.lookup_blocks(shared, shared + rules.block_size) * rules.block_size
+
