@@ -98,6 +98,22 @@ class PeerPin(_Pinned):
     installed_gib: Annotated[float, Field(gt=0)]
 
 
+class QuantizePin(_Pinned):
+    """The hash-locked environment of `just quantize`.
+
+    Attributes:
+        lock: the requirements file with hashes, relative to the repository.
+        version: of ModelOpt inside.
+        python: the versions that the lock was resolved for; the first that is found is used.
+        installed_gib: space that the finished environment takes, in GiB.
+    """
+
+    lock: str
+    version: str
+    python: Annotated[list[Annotated[str, Field(pattern=r"^3\.\d+$")]], Field(min_length=1)]
+    installed_gib: Annotated[float, Field(gt=0)]
+
+
 class TargetPin(_Pinned):
     """An image of ours: what it is built from and what it must carry (see `bench.images`).
 
@@ -128,6 +144,7 @@ class Pins(_Pinned):
     images: dict[str, ImagePin]
     engines: dict[str, EnginePin]
     peers: dict[str, PeerPin] = {}
+    quantize: QuantizePin | None = None
     targets: dict[str, TargetPin] = {}
 
     def image(self, name: str) -> ImagePin:
