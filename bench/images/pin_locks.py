@@ -1,7 +1,8 @@
 """Resolves the hash-locked closures of docker/locks again, each by the command that its own .in file gives.
 
 uv does the work. A lock keeps the versions that it has, as long as its .in file allows them; only `upgrade` takes newer
-ones. What can differ without that: files that a package index added to, or took from, a release.
+ones. The hashes are asked for anew: a file that a package index took away, or has with another content, is told. Files
+that were added to a release change nothing that was locked, so that only an upgrade takes them too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _NO_NETWORK: Final = (
 
 _VERSION: Final = re.compile(r"==(\S+)")
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_HASH_LINE: Final = re.compile(r" \\\n    --hash=sha256:[0-9a-f]{64}")
 _SHOWN_LINES: Final = 4
 
 
@@ -88,21 +90,24 @@ def check_lock(lock: Lock, *, upgrade: bool, recipes: Sequence[str]) -> Finding:
     """
     old = _read(lock.path)
     with tempfile.TemporaryDirectory() as scratch:
-        # Under its own name and with what is locked now: uv prefers the versions that it finds in its output.
+        # uv prefers the versions that it finds in its output, and would believe the hashes that it finds there.
         output = Path(scratch) / lock.path.name
-        output.write_text(old, encoding="utf-8")
+        output.write_text(_HASH_LINE.sub("", old), encoding="utf-8")
         more = ["--upgrade"] if upgrade else []
         answer = _uv([*lock.arguments, "--quiet", *more, "-o", str(output)], lock.folder)
         new = output.read_text(encoding="utf-8")
     if answer.returncode:
         return _failed(lock.name, f"{lock.name}.in", answer.stderr, recipes)
-    changes = _differences(old, new)
+    changes, added = _differences(old, new)
+    if upgrade:
+        changes = tuple(sorted((*changes, *added), key=lambda change: change.key))
     return Finding(
         name=lock.name,
         what=lock.path.name,
         state=State.CHANGED if changes else State.CONFIRMED,
         changes=changes,
         recipes=tuple(recipes),
+        seen=(f"more files than locked: {', '.join(change.key for change in added)}",) if added and not upgrade else (),
         content=new if changes else None,
     )
 
@@ -154,24 +159,34 @@ def _command(text: str) -> list[str]:
     return shlex.split(taken)
 
 
-def _differences(old: str, new: str) -> tuple[Change, ...]:
-    """Package by package: its version, or how many files were added and taken away."""
+def _differences(old: str, new: str) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """What is different package by package, and apart from that the packages that only got more files."""
     before, after = blocks(old), blocks(new)
-    changes = []
+    changes, added = [], []
     for package in sorted({*before, *after}):
         was, now = "".join(before.get(package, ())), "".join(after.get(package, ()))
         versions = [" | ".join(_VERSION.findall(text)) or None for text in (was, now)]
-        hashes = [set(_HASH.findall(text)) for text in (was, now)]
+        gone, more = _hashes(was) - _hashes(now), _hashes(now) - _hashes(was)
         if versions[0] != versions[1]:
             changes.append(Change(package, versions[0], versions[1]))
-        elif hashes[0] != hashes[1]:
-            added, taken = len(hashes[1] - hashes[0]), len(hashes[0] - hashes[1])
-            changes.append(Change(package, versions[0], f"{versions[1]}, {added} files added, {taken} taken away"))
-        elif [line.split("#")[0].rstrip() for line in was.splitlines()] != [
-            line.split("#")[0].rstrip() for line in now.splitlines()
-        ]:
-            changes.append(Change(package, versions[0], f"{versions[1]}, under other conditions"))
-    return tuple(changes)
+        elif _requirements(was) != _requirements(now):
+            changes.append(Change(package, _requirements(was), _requirements(now)))
+        elif gone:
+            what = f"{versions[1]} with {len(gone)} of its files taken away and {len(more)} added"
+            changes.append(Change(package, versions[0], what))
+        elif more:
+            added.append(Change(package, versions[0], f"{versions[1]} with {len(more)} files added"))
+    return tuple(changes), tuple(added)
+
+
+def _hashes(block: str) -> set[str]:
+    return set(_HASH.findall(block))
+
+
+def _requirements(block: str) -> str:
+    """Versions and the conditions that they are for, without hashes and comments."""
+    heads = [line.removesuffix(" \\") for line in _HASH_LINE.sub("", block).splitlines() if not line.startswith(" ")]
+    return " | ".join(heads)
 
 
 def _failed(name: str, source: str, said: str, recipes: Sequence[str]) -> Finding:

@@ -108,7 +108,10 @@ def web(answer: Any) -> Iterator[Web]:
             for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(reply.body)
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
+
+        do_HEAD = do_GET  # noqa: N815  the name that the base looks for
 
         def log_message(self, *_: object) -> None:
             pass
