@@ -2,6 +2,8 @@
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.docker_daemon"]
+
 # A shared, slow machine must not decide a property: no deadline, no complaint about slow draws; and the same examples
 # every time, so that a red run can be repeated.
 settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,120 @@
+"""A real Docker Engine for tests: the one that can be reached, else one that the tests start themselves.
+
+Where neither is possible the tests skip and say why; in CI (`CI=true`) that is a failure. In CI, as root and with
+apt-get, Debian's packages are installed first.
+
+- `docker_address`: of the engine, as `DOCKER_HOST` takes it; `docker_client`: a client of it.
+- `docker_host`: points `DOCKER_HOST` to it while a test runs.
+- `registry`: "127.0.0.1:PORT" of a registry that is empty at first.
+- `debian_base`: a base image in that registry, by digest, which stands in for the pinned ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import docker
+import pytest
+
+from bench.engine.docker_host import DockerUnavailableError, connect
+from bench.engine.docker_host import docker_address as reachable_address
+from bench.engine.environment import cache_root
+from bench.images.base import Base, parse_base
+from tests.images.debian_base import GLIBC, PYTHON, SETTINGS, debian_tar
+from tests.images.private_docker import CannotStartError, loopback_registry, private_docker
+
+PACKAGES = {
+    "dockerd": "docker.io",
+    "debootstrap": "debootstrap",
+    "docker-registry": "docker-registry",
+    "ip": "iproute2",
+}
+"""Program to Debian package."""
+
+
+def _unavailable(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"in CI there must be a Docker Engine: {reason}")
+    pytest.skip(reason)
+
+
+def _program(name: str) -> str:
+    """Its path; installed first in CI."""
+    if shutil.which(name) is None and os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get"):
+        missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+        for command in (["apt-get", "update"], install):
+            subprocess.run(command, check=False, capture_output=True, env=environment)
+    found = shutil.which(name)
+    if found is None:
+        _unavailable(f"{name} is not installed (Debian: apt-get install {PACKAGES[name]})")
+    return found
+
+
+@pytest.fixture(scope="session")
+def _docker() -> Iterator[tuple[str, docker.DockerClient]]:
+    try:
+        client = connect()
+    except DockerUnavailableError as error:
+        reason = error.message
+    else:
+        try:
+            yield reachable_address(os.environ), client
+        finally:
+            client.close()
+        return
+    if os.geteuid() != 0:
+        _unavailable(f"{reason}; only root can start an engine")
+    _program("dockerd")
+    try:
+        with private_docker() as (address, client):
+            yield address, client
+    except CannotStartError as error:
+        _unavailable(f"{reason}; a private one does not start: {error}")
+
+
+@pytest.fixture(scope="session")
+def docker_client(_docker: tuple[str, docker.DockerClient]) -> docker.DockerClient:
+    return _docker[1]
+
+
+@pytest.fixture(scope="session")
+def docker_address(_docker: tuple[str, docker.DockerClient]) -> str:
+    return _docker[0]
+
+
+@pytest.fixture
+def docker_host(docker_address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("DOCKER_HOST", docker_address)
+    return docker_address
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[str]:
+    with loopback_registry(_program("docker-registry")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def debian_base(docker_client: docker.DockerClient, registry: str) -> Iterator[Base]:
+    if os.geteuid() != 0:
+        _unavailable("only root can make a base image with debootstrap")
+    _program("debootstrap")
+    repository = f"{registry}/debian"
+    tar = debian_tar(cache_root() / "test-bases")
+    docker_client.api.import_image_from_file(str(tar), repository, "base", changes=SETTINGS)
+    image = docker_client.images.get(f"{repository}:base")
+    try:
+        for event in docker_client.api.push(repository, "base", stream=True, decode=True):
+            assert "error" not in event, event
+        image.reload()
+        digests: list[Any] = image.attrs["RepoDigests"]
+        name, _, digest = digests[0].partition("@")
+        yield parse_base(f"{name}:base@{digest}", python=PYTHON, glibc=GLIBC)
+    finally:
+        docker_client.images.remove(str(image.id), force=True)
