@@ -18,6 +18,51 @@ _FORCE_WITHIN_S: Final = 30.0
 """Beyond the grace period. A killed process that holds a GPU can take seconds to be gone."""
 
 
+def start_watcher(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    keeps: Sequence[int] = (),
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start one of our own modules in a process that is to clear up after us.
+
+    Args:
+        module: that it runs; its first option is `--lifeline FD`: readable once the client is gone.
+        arguments: further ones.
+        env: its whole environment.
+        log: file that its output is appended to.
+        keeps: descriptors that it shall have too.
+
+    Returns:
+        The process, and our end of the lifeline: closing it, or dying, is what the watcher waits for.
+
+    Raises:
+        OSError: the log cannot be written, or no process can be made.
+    """
+    theirs, lifeline = os.pipe2(os.O_CLOEXEC)
+    # -I: environment variables that are meant for the engine must not change which modules our own process loads.
+    command = [sys.executable, "-I", "-m", module, "--lifeline", str(theirs), *arguments]
+    try:
+        with log.open("ab") as output:
+            watcher = subprocess.Popen(  # noqa: S603  the command is the recipe's
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(theirs, *keeps),
+                start_new_session=True,  # Ctrl-C in the terminal is for the client, which stops the engine
+            )
+    except BaseException:
+        os.close(lifeline)
+        raise
+    finally:
+        os.close(theirs)
+    return watcher, lifeline
+
+
 class GuardedProcess:
     """A command under a guard (`bench.engine.guard`), with its output in a file.
 
@@ -34,26 +79,9 @@ class GuardedProcess:
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], log: Path, grace_s: float) -> None:
         self._grace_s = grace_s
         self._burial = threading.Lock()
-        guards_end, self._lifeline = os.pipe2(os.O_CLOEXEC)
-        # -I: the engine's environment variables must not change which modules our own process loads.
-        guard = [sys.executable, "-I", "-m", "bench.engine.guard"]
-        options = ["--lifeline", str(guards_end), "--grace", str(grace_s)]
-        try:
-            with log.open("ab") as output:
-                self._guard = subprocess.Popen(  # noqa: S603  the command is the recipe's
-                    [*guard, *options, "--", *command],
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=(guards_end,),
-                    start_new_session=True,  # Ctrl-C in the terminal is for the client, which stops the engine
-                )
-        except BaseException:
-            os.close(self._lifeline)
-            raise
-        finally:
-            os.close(guards_end)
+        self._guard, self._lifeline = start_watcher(
+            "bench.engine.guard", ["--grace", str(grace_s), "--", *command], env=env, log=log
+        )
 
     def poll(self) -> int | None:
         """The exit status once it has ended (128 + N for signal N), None before. Nothing of it is left then."""

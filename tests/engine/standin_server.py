@@ -67,6 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="api_server.py")
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--served-model-name", required=True)
     what = os.environ["STANDIN"]
@@ -82,7 +83,7 @@ def main() -> None:
     if what == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     excerpt("cpu-healthy", until="Application startup complete")
-    ThreadingHTTPServer(("127.0.0.1", options.port), Handler).serve_forever()
+    ThreadingHTTPServer((options.host, options.port), Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,151 @@
+"""The image that an engine runs from: here already or pulled by digest, and checked before anything is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from docker.errors import DockerException, ImageNotFound, NotFound
+
+from bench.engine.docker_errors import explained, pull_explained
+from bench.engine.docker_host import ARCHITECTURE
+from bench.errors import StreamproofError, UsageError
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.images import Image
+
+    from bench.engine.install import Say
+
+_BY_DIGEST: Final = re.compile(r"[^@\s]+@(?P<digest>sha256:[0-9a-f]{64})")
+_NUMERIC_USER: Final = re.compile(r"[1-9]\d*(?::\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineImage:
+    """An image that is here, of an engine.
+
+    Attributes:
+        id: digest of its configuration.
+        name: what was asked for.
+        repo_digests: what registries call it.
+        labels, env, entrypoint: as it carries them.
+        user: number of its user, and perhaps of its group: "10001:10001".
+    """
+
+    id: str
+    name: str
+    repo_digests: tuple[str, ...]
+    labels: Mapping[str, str]
+    env: Mapping[str, str]
+    entrypoint: tuple[str, ...]
+    user: str
+
+    @classmethod
+    def of(cls, image: Image, name: str) -> Self:
+        """What Docker says of an image.
+
+        Raises:
+            StreamproofError: it is for another architecture.
+            UsageError: it is not made to serve here: it runs as root, or starts no program.
+        """
+        config = image.attrs["Config"] or {}
+        architecture = image.attrs.get("Architecture", ARCHITECTURE)
+        if architecture != ARCHITECTURE:
+            raise StreamproofError(
+                f"the image {name} is for {architecture}; this host runs {ARCHITECTURE}",
+                remedy=f"Name the one for linux/{ARCHITECTURE}: an index's digest chooses by itself.",
+            )
+        user, entrypoint = str(config.get("User") or ""), tuple(config.get("Entrypoint") or ())
+        wrong = _why_not_ours(user, entrypoint)
+        if wrong:
+            raise UsageError(
+                f"the image {name} is not one of ours: {wrong}",
+                remedy="just build TARGET makes one. A server that runs in another image is measured with --base-url.",
+            )
+        return cls(
+            id=str(image.id),
+            name=name,
+            repo_digests=tuple(image.attrs.get("RepoDigests") or ()),
+            labels=dict(config.get("Labels") or {}),
+            env=dict(variable.partition("=")[::2] for variable in config.get("Env") or ()),
+            entrypoint=entrypoint,
+            user=user,
+        )
+
+
+def local_image(client: docker.DockerClient, reference: str) -> EngineImage:
+    """An image that must be here: by id, or by name.
+
+    Raises:
+        StreamproofError: it is not here, or not made to serve here.
+    """
+    try:
+        return EngineImage.of(client.images.get(reference), reference)
+    except ImageNotFound as error:
+        raise StreamproofError(
+            f"there is no image {reference} on this host", remedy="docker image ls shows those that are here."
+        ) from error
+    except DockerException as error:
+        raise explained(error, f"look at the image {reference}") from error
+
+
+def given_image(client: docker.DockerClient, reference: str, *, say: Say) -> EngineImage:
+    """The image that a user names: one that is here, or one that is pulled because it is named by its digest.
+
+    Args:
+        client: of the Docker Engine.
+        reference: id or name of an image that is here, or "repository@sha256:...".
+        say: hears of a pull.
+
+    Raises:
+        UsageError: a tag that is not here is not pulled: tomorrow it may be another image.
+        StreamproofError: it cannot be had, is not what its digest says, or is not made to serve here.
+    """
+    try:
+        return EngineImage.of(client.images.get(reference), reference)
+    except NotFound:
+        pass
+    except DockerException as error:
+        raise explained(error, f"look at the image {reference}") from error
+    pinned = _BY_DIGEST.fullmatch(reference)
+    if pinned is None:
+        raise UsageError(
+            f"there is no image {reference} on this host, and nothing is pulled by a name that may mean another image "
+            "tomorrow",
+            remedy="docker image ls shows those that are here; one to be pulled is named by its digest: "
+            "REPOSITORY@sha256:...",
+        )
+    return _pull(client, reference, pinned["digest"], say)
+
+
+def _pull(client: docker.DockerClient, reference: str, digest: str, say: Say) -> EngineImage:
+    say(f"Pulling {reference}")
+    try:
+        for step in client.api.pull(reference, stream=True, decode=True):
+            _hear(step, say)
+        image = client.images.get(reference)
+    except DockerException as error:
+        raise pull_explained(error, reference) from error
+    if not any(found.endswith(f"@{digest}") for found in image.attrs["RepoDigests"]):
+        raise StreamproofError(
+            f"what was pulled as {reference} is another image: {', '.join(image.attrs['RepoDigests'])}",
+            remedy="Do not use that registry, or what stands between it and you.",
+        )
+    return EngineImage.of(image, reference)
+
+
+def _hear(step: Mapping[str, Any], say: Say) -> None:
+    """One line of a pull's progress; those that repeat several times a second are dropped."""
+    if problem := step.get("error"):
+        raise DockerException(problem)
+    if step.get("status") in {"Pull complete", "Already exists"}:
+        say(f"  {step.get('id')}: {step['status'].lower()}")
+
+
+def _why_not_ours(user: str, entrypoint: tuple[str, ...]) -> str:
+    if not _NUMERIC_USER.fullmatch(user):
+        return f"it runs as {f'the user {user!r}' if user else 'root'}, and only a user's number above 0 is sure"
+    return "" if entrypoint else "it has no entrypoint that takes an engine's flags"
