@@ -91,7 +91,7 @@ class EngineFacts(Part):
         moe_backend: that it chose for the quantized experts ("MARLIN").
         moe_line: the line that says so.
         linear_kernel: for quantized linear layers, where there are any.
-        weight_only: whether it said that only weights are quantized on this card: nothing is learnt of 4-bit activations.
+        weight_only: whether it said that only weights are quantized on this card; that says nothing of activations.
         kv_scales: "1.0" where it said that the checkpoint has none.
         load_s: reading the weights.
         loaded_gib: memory that they took.
@@ -249,4 +249,6 @@ def read_served(path: Path) -> Served:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise StreamproofError(f"{path} is no result of a serving run: {where}: {first['msg']}", remedy=remedy) from error
+        raise StreamproofError(
+            f"{path} is no result of a serving run: {where}: {first['msg']}", remedy=remedy
+        ) from error

@@ -1,0 +1,201 @@
+"""From what the two sides showed to the checks of gate 8. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from quantize.quality.served import CHECKS, Acceptance, Check, EngineFacts, Served
+from quantize.quality.serving import USEFUL_ACCEPTANCE, acceptance
+
+if TYPE_CHECKING:
+    from quantize.quality.result import Quality
+    from quantize.quality.served import CheckName, LoadedTensors, Outcome
+    from quantize.quality.side import Side
+
+METHOD: Final = "modelopt_fp4"
+"""What a single-format NVFP4 checkpoint must be served with."""
+LEAST_TOKENS_A_STEP: Final = 0.9
+"""Of the reference's. A head that lost its weights falls to 1 / (tokens a step), a third or less; a sound one moves by
+a few percent, because its hidden states do."""
+LEAST_RECOVERY: Final = 95.0
+"""Percent of the reference's perplexity. Published NVFP4 builds of this family lose about 2 % (wikitext-2); a wrong
+scale or a lost expert loses many times that."""
+USEFUL_ACCURACY: Final = 0.05
+"""A model that finds fewer of the text's tokens the most likely ones knows nothing that quantization could take away:
+random weights find one in as many as the vocabulary has."""
+
+
+def judge(  # noqa: PLR0913  what a verdict rests on
+    quantized: Side,
+    reference: Side | None,
+    quality: Quality | None,
+    *,
+    title: str,
+    real: bool,
+    stand_in: str | None,
+) -> Served | None:
+    """The outcome of gate 8.
+
+    Args:
+        quantized: the side that was served.
+        reference: the other one, where it was measured.
+        quality: both beside each other, where they were scored.
+        title: of the result.
+        real: the weights are.
+        stand_in: what was served instead of the checkpoint, see `Served`.
+
+    Returns:
+        None where nothing was served: with transformers.
+    """
+    if quantized.replies is None or quantized.repeat is None or quantized.engine is None:
+        return None
+    seed = quantized.settings.seed
+    drafts = acceptance(_array(quantized), _array(reference), seed=seed)
+    found: dict[CheckName, tuple[Outcome, str]] = {
+        "load": _load(quantized),
+        "experts": _named(quantized.experts, "parts of routed experts"),
+        "drafter": _named(quantized.drafter, "tensors of the MTP head")
+        if quantized.drafting
+        else ("no information", "the engine was not told to draft: the recipe has no speculative_config"),
+        "method": _method(quantized, stand_in),
+        "backend": _backend(quantized, stand_in),
+        "replies": _replies(quantized),
+        "repeatable": _repeatable(quantized),
+        "acceptance": _acceptance(drafts),
+        "quality": _quality(quality),
+    }
+    return Served(
+        title=title,
+        checkpoint=quantized.checkpoint or "",
+        real=real,
+        stand_in=stand_in,
+        engine=quantized.engine,
+        experts=quantized.experts,
+        decoder=quantized.decoder,
+        drafter=quantized.drafter,
+        replies=quantized.replies,
+        repeat=quantized.repeat,
+        acceptance=drafts,
+        checks=tuple(Check(name=name, outcome=found[name][0], detail=found[name][1]) for name in CHECKS),
+    )
+
+
+def _array(side: Side | None) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
+    return None if side is None or side.drafts is None else np.array(side.drafts, dtype=np.float64)
+
+
+def _load(side: Side) -> tuple[Outcome, str]:
+    if not side.own:
+        return "no information", "the server was there already: how it was started, and its log, are not known"
+    if side.decoder is None:
+        return "no information", "the engine started with its weights tracked, but its loaders named nothing"
+    outcome, detail = _named(side.decoder, "other tensors of the decoder")
+    tracked = (
+        "started with enable_weights_track, which misses nothing among norms and convolutions and does not look at "
+        "linear layers and experts"
+    )
+    return outcome, f"{tracked}; its loaders named {detail}"
+
+
+def _named(tensors: LoadedTensors | None, what: str) -> tuple[Outcome, str]:
+    if tensors is None:
+        return "no information", "the engine's log is not known, or names nothing that it loads"
+    unseen = f"; {tensors.unseen:,} more are packed and loaded without a line" if tensors.unseen else ""
+    if tensors.missing:
+        missing = f"{tensors.expected - tensors.loaded:,} of {tensors.expected:,} {what}"
+        names = ", ".join(tensors.missing[:3])
+        return "failed", f"{missing} were not loaded and keep whatever was in memory: {names}"
+    if tensors.expected == 0:
+        return "failed", f"the checkpoint has no {what}"
+    return "passed", f"all {tensors.expected:,} {what} were named as loaded{unseen}"
+
+
+def _method(side: Side, stand_in: str | None) -> tuple[Outcome, str]:
+    if stand_in is not None:
+        return "no information", f"served was {stand_in}"
+    if not side.told_method or side.engine is None:
+        return "no information", "the engine's log is not known, or does not say"
+    found = side.engine.quantization
+    return ("passed" if found == METHOD else "failed"), f"the engine resolved {found or 'no quantization'}"
+
+
+def _backend(side: Side, stand_in: str | None) -> tuple[Outcome, str]:
+    if stand_in is not None:
+        return "no information", f"served was {stand_in}"
+    engine = side.engine
+    if not side.own or engine is None:
+        return "no information", "the engine's log is not known"
+    if engine.moe_line is None or "NvFp4" not in engine.moe_line:
+        return "failed", f"no NVFP4 backend was chosen for the experts: {engine.moe_line or 'the log names none'}"
+    return "passed", _backend_words(engine)
+
+
+def _backend_words(engine: EngineFacts) -> str:
+    only = "; only weights are quantized on this card: nothing is learnt of 4-bit activations"
+    return f"experts run on {engine.moe_backend}{only if engine.weight_only else ''}"
+
+
+def _replies(side: Side) -> tuple[Outcome, str]:
+    replies = side.replies
+    if replies is None:
+        return "no information", "nothing was asked"
+    words = f"{replies.exact} of {replies.asked} replies had the exact token counts"
+    if replies.first_wrong is not None:
+        return "failed", f"{words}; {replies.first_wrong}"
+    return "passed", f"{words}: {replies.prompt_tokens:,} prompt and {replies.reply_tokens:,} reply tokens"
+
+
+def _repeatable(side: Side) -> tuple[Outcome, str]:
+    repeat = side.repeat
+    if repeat is None:
+        return "no information", "nothing was asked"
+    if repeat.same < repeat.tokens:
+        return (
+            "failed",
+            f"the same prompt got two greedy replies that differ from token {repeat.same + 1} of {repeat.tokens} on",
+        )
+    if not repeat.differs_from_b:
+        return "no information", "the same prompt got the same reply twice, but another prompt got it too"
+    return "passed", f"the same prompt got the same {repeat.tokens} tokens twice, with another one between them"
+
+
+def _acceptance(drafts: Acceptance) -> tuple[Outcome, str]:
+    if drafts.quantized is None:
+        return "no information", "nothing was drafted, or the server does not count it"
+    mine = f"{drafts.quantized.tokens_a_step:.2f} tokens a step"
+    if drafts.reference is None:
+        return "no information", f"{mine}; no reference to compare with"
+    first = drafts.reference.rates[0] if drafts.reference.rates else 0.0
+    if first < USEFUL_ACCEPTANCE:
+        blind = f"the reference itself accepts {first:.1%} of its first drafts, as random weights do"
+        return "no information", f"{mine}; {blind}: no loss could be seen against it"
+    ratio = drafts.tokens_a_step
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return "no information", f"{mine}, the reference {drafts.reference.tokens_a_step:.2f}; too few texts to compare"
+    words = (
+        f"{mine}, the reference {drafts.reference.tokens_a_step:.2f}: {ratio.value:.3f} of it "
+        f"({ratio.low:.3f} to {ratio.high:.3f})"
+    )
+    if ratio.high < LEAST_TOKENS_A_STEP:
+        return "failed", f"{words}, below {LEAST_TOKENS_A_STEP}"
+    return ("passed" if ratio.low >= LEAST_TOKENS_A_STEP else "no information"), words
+
+
+def _quality(quality: Quality | None) -> tuple[Outcome, str]:
+    if quality is None:
+        return "no information", "no reference to compare with"
+    everything = quality.all
+    recovery, right = everything.recovery, everything.accuracy_reference
+    if recovery is None or right is None or everything.perplexity_reference is None:
+        return "no information", "the figures do not exist"
+    if right < USEFUL_ACCURACY:
+        blind = f"finds {right:.1%} of the tokens (perplexity {everything.perplexity_reference:,.0f})"
+        return "no information", f"the reference itself {blind}: it knows nothing that could be lost"
+    if recovery.low is None or recovery.high is None:
+        return "no information", f"recovery {recovery.value:.2f} %; too few texts for an interval"
+    words = f"recovery {recovery.value:.2f} % of the perplexity ({recovery.low:.2f} to {recovery.high:.2f})"
+    if recovery.high < LEAST_RECOVERY:
+        return "failed", f"{words}, below {LEAST_RECOVERY:g} %"
+    return ("passed" if recovery.low >= LEAST_RECOVERY else "no information"), words
