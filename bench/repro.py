@@ -22,12 +22,13 @@ from typing import Final
 
 from rich.console import Console
 
+from bench.bundle.cache_store import caches_home
 from bench.bundle.installed import engine_environment, installed_bundle
 from bench.display import Display, JsonDisplay, display_for
 from bench.engine.base import Engine, RunningEngine
-from bench.engine.caches import cache_environment, cache_folder
+from bench.engine.caches import cache_environment, is_cold, made_with, open_caches, why_cold
 from bench.engine.cores import confined, split
-from bench.engine.environment import EngineEnvironment, cache_root, ensure_environment
+from bench.engine.environment import EngineEnvironment, ensure_environment
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware, device_variables
@@ -122,7 +123,7 @@ class _Job:
     ) -> None:
         self._display = display
         self._ray = ray
-        machine = describe_environment(REPOSITORY)
+        machine = self._machine = describe_environment(REPOSITORY)
         self._gpus = () if base_url else check_hardware(recipe.hardware, machine)
         self._plan = plan_run(recipe, external=base_url is not None)
         self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
@@ -141,7 +142,6 @@ class _Job:
             pinned=self._plan.pinned,
         )
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
-        self._caches = _caches(self._plan.fingerprint)
         self._clock = RunClock.start()
         # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
         self._engine_cores: set[int] | None = None
@@ -217,11 +217,29 @@ class _Job:
             environment=environment,
             arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host="127.0.0.1", port=port),
             model=recipe.target,
-            env={**cache_environment(self._caches), **recipe.engine.env, **device_variables(self._gpus)},
+            env={**cache_environment(self._caches(environment)), **recipe.engine.env, **device_variables(self._gpus)},
             log=self.folder / files.engine_log(number),
             ready_timeout_s=recipe.engine.ready_timeout_s,
         )
         return ProcessEngine(launch, run=number, clock=self._clock.now, on_progress=self._display.engine)
+
+    def _caches(self, environment: EngineEnvironment) -> Path:
+        """Where the engine keeps what it compiles: a folder of this fingerprint, card, driver and package set."""
+        here = made_with(
+            self._plan.recipe,
+            fingerprint=self._plan.fingerprint,
+            engine="process",
+            machine=self._machine,
+            gpus=self._gpus,
+            packages=environment.packages_sha256,
+            run=f"{self.folder.parent.name}/{self.folder.name}",
+        )
+        root = caches_home()
+        folder = open_caches(root, here)
+        if is_cold(folder):
+            for line in why_cold(root, here):
+                self._display.note(line)
+        return folder
 
 
 @contextmanager
@@ -241,12 +259,6 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
 def _environment(lock: str, display: Display) -> EngineEnvironment:
     """The engine of the bundle that this client came with, else the one that is installed from the lock."""
     return engine_environment(lock) or ensure_environment(lock, say=display.note, terminal=display.is_live)
-
-
-def _caches(fingerprint: str) -> Path:
-    """Where the engine keeps what it compiles: a folder of this fingerprint."""
-    bundle = installed_bundle()
-    return cache_folder(bundle.caches if bundle else cache_root() / "compiled", fingerprint)
 
 
 def _producer(client: Client) -> Producer:

@@ -9,28 +9,206 @@ sources of vLLM 0.26.0 (vllm/envs.py, compilation/, utils/deep_gemm.py, third_pa
 - vLLM sets `DG_JIT_CACHE_DIR` to `deep_gemm` below its root unless it is set: we say the same place.
 - FlashInfer puts `.cache/flashinfer` below its base, compiled code and downloaded cubins alike.
 - CUDA's driver keeps what it translates from PTX.
+
+Compiled code is right only on what it was compiled for. A folder is therefore that of a recipe's fingerprint and of
+everything in `MadeWith` that makes code another code: on another card, driver, release or package set an engine gets
+another folder, starts cold, and says so.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.engine import compile_cache
+from bench.errors import StreamproofError
+from bench.report.folder_files import canonical_json, write_whole
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
+
+    from bench.observe.environment import Environment
+    from bench.observe.gpu import Gpu
+    from recipes.schema import Recipe
+
+MANIFEST: Final = "made-with.json"
+"""Beside the caches of an engine: what they were made with."""
+
+LABEL: Final = "io.streamproof.caches"
+"""Of a Docker volume with caches: the same as JSON."""
+
+_DIGITS: Final = 12
 
 
-def cache_folder(root: Path, fingerprint: str) -> Path:
-    """The folder of one recipe's caches.
+class MadeWith(BaseModel):
+    """What compiled code was made with. Two starts share caches only where `key` and the fingerprint are the same.
 
-    Another fingerprint is another folder: no start finds what another recipe compiled.
+    Attributes:
+        schema_: of this description.
+        fingerprint: of the recipe, 64 hex digits.
+        target: the recipe's.
+        engine: "process" or "docker".
+        version: of the engine.
+        devices: product names of the GPUs; without one, the CPU's.
+        driver: major version of the GPUs' driver; None without one.
+        packages: hash over the engine's packages; of a container, its image's id.
+        run: the report of the run that began them, "TARGET/TIME-FINGERPRINT"; None where there was none.
+        came_from: how they got here, where they were not made here: who signed them, or that somebody accepted them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    target: str
+    engine: Literal["process", "docker"]
+    version: str
+    devices: tuple[str, ...]
+    driver: str | None
+    packages: str
+    run: str | None = None
+    came_from: str | None = None
+
+    @property
+    def key(self) -> str:
+        """64 hex digits over everything but the recipe that makes compiled code another code."""
+        decides = self.model_dump(mode="json", include={"engine", "version", "devices", "driver", "packages"})
+        return hashlib.sha256(json.dumps(decides, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def place(self) -> Path:
+        """Of the caches, below the folder of all caches: "FINGERPRINT/KEY", 12 digits of each."""
+        return Path(self.fingerprint[:_DIGITS]) / self.key[:_DIGITS]
+
+    def differences(self, other: MadeWith) -> tuple[str, ...]:
+        """In words, what code of `other` was made with that is not so here."""
+        pairs = (
+            ("card", " + ".join(other.devices), " + ".join(self.devices)),
+            ("driver", other.driver, self.driver),
+            ("engine", other.version, self.version),
+            ("kind of engine", other.engine, self.engine),
+            ("package set", other.packages[:_DIGITS], self.packages[:_DIGITS]),
+        )
+        return tuple(f"{name} {theirs} instead of {ours}" for name, theirs, ours in pairs if theirs != ours)
+
+
+def made_with(  # noqa: PLR0913  everything that compiled code depends on
+    recipe: Recipe,
+    *,
+    fingerprint: str,
+    engine: Literal["process", "docker"],
+    machine: Environment,
+    gpus: Sequence[Gpu],
+    packages: str,
+    run: str | None = None,
+) -> MadeWith:
+    """What an engine's caches are made with that starts here and now.
+
+    Args:
+        recipe: resolved.
+        fingerprint: of it.
+        engine: who starts it.
+        machine: this host.
+        gpus: those that it will use.
+        packages: hash over the engine's packages, or the id of its image.
+        run: the report that the run belongs to.
+    """
+    return MadeWith(
+        fingerprint=fingerprint,
+        target=recipe.target,
+        engine=engine,
+        version=recipe.engine.version,
+        devices=tuple(sorted(gpu.name for gpu in gpus)) or (machine.host.cpu,),
+        driver=machine.driver.version.partition(".")[0] if gpus and machine.driver else None,
+        packages=packages,
+        run=run,
+    )
+
+
+def open_caches(root: Path, here: MadeWith) -> Path:
+    """The folder that an engine shall keep its caches in: made if there is none, and marked as used now.
 
     Args:
         root: of all caches.
-        fingerprint: see `recipes.fingerprint`.
+        here: what the engine will run on and with.
+
+    Raises:
+        StreamproofError: it cannot be written, or holds something that nobody described.
     """
-    return root / fingerprint[:12]
+    folder = root / here.place
+    if folder.is_dir() and any(folder.iterdir()):
+        found = read_manifest(folder)
+        if found is None or (found.fingerprint, found.key) != (here.fingerprint, here.key):
+            raise StreamproofError(
+                f"nobody says what the compiled code in {folder} was made with, and it would be executed",
+                remedy="Remove the folder, or bring caches with `just caches import`.",
+            )
+        os.utime(folder / MANIFEST)
+        return folder
+    write_manifest(folder, here)
+    return folder
+
+
+def why_cold(root: Path, here: MadeWith) -> tuple[str, ...]:
+    """A line for every folder of compiled code of the same recipe that a start here cannot use.
+
+    Args:
+        root: of all caches.
+        here: what the engine will run on and with.
+    """
+    found = map(read_manifest, sorted((root / here.place).parent.glob("*/")))
+    return tuple(
+        f"compiled code of this recipe is here and not used: it was made with {', '.join(here.differences(other))}"
+        for other in found
+        if other is not None and other.key != here.key
+    )
+
+
+def read_manifest(folder: Path) -> MadeWith | None:
+    """What the caches in a folder were made with; None where nobody says."""
+    try:
+        return MadeWith.model_validate_json((folder / MANIFEST).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_manifest(folder: Path, described: MadeWith) -> None:
+    """Says what the caches in a folder, which is made, were made with.
+
+    Raises:
+        StreamproofError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StreamproofError(
+            f"{error.filename or folder} cannot be made: {error.strerror}",
+            remedy="Make room there, or set XDG_CACHE_HOME to another folder.",
+        ) from error
+    write_whole(folder / MANIFEST, canonical_json(described.model_dump(mode="json")))
+
+
+def volume_name(described: MadeWith) -> str:
+    """Name of the Docker volume for these caches: what would be another folder is another volume."""
+    return f"streamproof-caches-{'-'.join(described.place.parts)}"
+
+
+def volume_labels(described: MadeWith) -> dict[str, str]:
+    """Labels of that volume: a volume cannot be looked into from outside, its labels can."""
+    return {LABEL: described.model_dump_json()}
+
+
+def from_volume_labels(labels: Mapping[str, str] | None) -> MadeWith | None:
+    """What the caches in a volume were made with; None where nobody says."""
+    try:
+        return MadeWith.model_validate_json((labels or {}).get(LABEL, ""))
+    except ValidationError:
+        return None
 
 
 def cache_environment(folder: Path) -> dict[str, str]:
