@@ -94,9 +94,7 @@ class Budget:
         return self.total - self.weights - self.non_torch
 
 
-def budget_of(
-    shapes: ModelShapes, settings: Settings, captures: Captures, cache: KvCache, card: Card | None
-) -> Budget:
+def budget_of(shapes: ModelShapes, settings: Settings, captures: Captures, cache: KvCache, card: Card | None) -> Budget:
     """How the memory is spent.
 
     Args:
@@ -152,7 +150,7 @@ def rejection_logits(shapes: ModelShapes, settings: Settings) -> int:
 
 
 def graph_pool(captures: Captures) -> int:
-    """vLLM's own estimate of the memory of all graphs; see `POOL_FIXED`."""
+    """VLLM's own estimate of the memory of all graphs; see `POOL_FIXED`."""
     if not captures.graphs:
         return 0
     return round(POOL_FIXED + POOL_PER_GRAPH * captures.graphs + POOL_PER_TOKEN * captures.largest)

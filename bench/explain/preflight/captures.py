@@ -101,7 +101,7 @@ def unrounded_ends(captures: Captures, step: int) -> tuple[int, ...]:
 
 
 def _default(settings: Settings) -> tuple[int, ...]:
-    """vLLM's own list: 1, 2, 4, steps of 8 below 256, steps of 16 from there."""
+    """VLLM's own list: 1, 2, 4, steps of 8 below 256, steps of 16 from there."""
     largest = settings.max_capture
     if largest is None:
         largest = min(settings.max_num_seqs * (settings.draft_tokens + 1) * 2, _DEFAULT_LARGEST)

@@ -5,16 +5,16 @@ is measured must lie above; how far above says where to look.
 
 - A step takes at least bytes over bandwidth and operations over peak, whichever is longer: the roofline (Williams,
   Waterman, Patterson 2009, "Roofline: an insightful visual performance model").
-- A reply takes at least its own prefill and its decoding steps, alone on the card; and with N callers who wait Z seconds
-  between turns at least N x D - Z, where D is what one request takes of the card when everything that can be shared
-  costs nothing: the asymptotic bounds of a closed system (Denning, Buzen 1978, "The operational analysis of queueing
-  network models").
+- A reply takes at least its own prefill and its decoding steps, alone on the card; and with N callers who wait Z
+  seconds between turns at least N x D - Z, where D is what one request takes of the card when everything that can be
+  shared costs nothing: the asymptotic bounds of a closed system (Denning, Buzen 1978, "The operational analysis of
+  queueing network models").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from bench.explain.preflight.shapes import ModelShapes
     from bench.explain.preflight.weights import PartWeights
     from recipes.schema import Point
+
+
+_NOT_ALWAYS: Final = frozenset({"routed experts", "MTP", "embedding", "vision"})
+"""Parts of the weights that a step of the model itself does not read as a whole."""
+_EVERY_TOKEN: Final = frozenset({"MLP and routers", "attention", "GDN"})
+"""Parts that every token is multiplied with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +98,7 @@ class Machine:
 
     def _weights_read(self, tokens: float) -> float:
         """Every weight once, of the routed experts those that some token uses: E (1 - (1 - p) ** n) of E."""
-        always = sum(
-            part.total for name, part in self.parts.items() if name not in ("routed experts", "MTP", "embedding", "vision")
-        )
+        always = sum(part.total for name, part in self.parts.items() if name not in _NOT_ALWAYS)
         if self.shapes.tied:
             always += self._bytes("embedding")
         return always + self._bytes("routed experts") * self._touched(tokens)
@@ -126,7 +130,7 @@ class Machine:
     def _operations(self, context: float, *, head: bool) -> float:
         """Of one token: two for every weight that it meets, and four for every number of the keys looked back at."""
         experts = self.shapes.experts
-        met = sum(
+        met: float = sum(
             self.parts[name].parameters for name in ("MLP and routers", "attention", "GDN") if name in self.parts
         )
         if experts is not None:
@@ -203,4 +207,3 @@ def reply_floor(machine: Machine, request: Request, point: Point, gap_s: float) 
     if point.concurrent is not None:
         return max(alone, point.concurrent * own)
     return max(alone, (point.streams or 0) * own - gap_s)
-

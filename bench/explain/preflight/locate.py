@@ -72,12 +72,12 @@ def _same_shapes(checkpoint: Checkpoint) -> Model:
         shapes = replace(shapes, quantization=assumed_nvfp4())
     elif checkpoint.precision == "bf16":
         shapes = replace(shapes, quantization=replace(shapes.quantization, scheme="bf16", why="the recipe says bf16"))
+    stored = "" if checkpoint.precision == "fp8" else f" ({shapes.quantization.why})"
     return Model(
         shapes=shapes,
         source=str(path.relative_to(REPOSITORY)),
         assumed=f"{checkpoint.name} could not be asked: shapes of the same model in {path.parent.name}, "
-        f"{checkpoint.precision} weights {'(' + shapes.quantization.why + ')' if checkpoint.precision != 'fp8' else ''}"
-        .rstrip(),
+        f"{checkpoint.precision} weights{stored}",
     )
 
 
@@ -88,15 +88,16 @@ def _from_hub(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """
     # Imported here: half a second that only hub checkpoints need to spend.
     import requests  # noqa: PLC0415  as above
-    from huggingface_hub import hf_hub_url, try_to_load_from_cache  # noqa: PLC0415
-    from huggingface_hub.utils import build_hf_headers  # noqa: PLC0415
+    from huggingface_hub import get_token, hf_hub_url, try_to_load_from_cache  # noqa: PLC0415
 
     cached = try_to_load_from_cache(checkpoint.name, "config.json", revision=checkpoint.revision)
     if isinstance(cached, str):
         return read_config(Path(cached))
     url = hf_hub_url(checkpoint.name, "config.json", revision=checkpoint.revision)
+    token = get_token()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
-        reply = requests.get(url, headers=build_hf_headers(), timeout=_HUB_TIMEOUT_S)
+        reply = requests.get(url, headers=headers, timeout=_HUB_TIMEOUT_S)
         reply.raise_for_status()
         found = reply.json()
     except (requests.RequestException, ValueError):

@@ -98,4 +98,3 @@ def rules_of(recipe: Recipe, settings: Settings, cache: KvCache) -> CacheRules |
 def reusable(shared: int, rules: CacheRules) -> int:
     """Tokens of a shared prefix that a prompt reuses which goes on differently: whole blocks, one less with drafts."""
     return rules.lookup_blocks(shared, shared + rules.block_size) * rules.block_size
-

@@ -114,7 +114,7 @@ def _block(config: Mapping[str, Any], where: str) -> tuple[int, int] | None:
 
 
 def _excluded(config: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
-    found = next((config[key] for key in keys if config.get(key)), [])
+    found: object = next((config[key] for key in keys if config.get(key)), [])
     return tuple(str(name) for name in found) if isinstance(found, list) else ()
 
 

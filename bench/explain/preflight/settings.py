@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recipes.schema import Recipe
 
 GraphMode: TypeAlias = Literal["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
-GRAPH_MODES: Final = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
+GRAPH_MODES: Final[tuple[GraphMode, ...]] = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
 
 _GIB: Final = 1 << 30
 _UTILIZATION: Final = 0.92
@@ -96,7 +96,7 @@ class _Flags:
         value = self._flags.get(name)
         if value is None:
             return None
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        if type(value) is not kind:  # a boolean is an int, and no number of anything
             raise _wrong(name, value, kind.__name__)
         return value
 
@@ -142,7 +142,7 @@ def settings_of(recipe: Recipe) -> Settings:
         max_num_seqs=_positive("max_num_seqs", sequences),
         max_num_batched_tokens=_positive("max_num_batched_tokens", tokens),
         utilization=flags.share("gpu_memory_utilization", _UTILIZATION),
-        kv_cache_bytes=_cpu_cache(recipe) if cpu else flags.optional("kv_cache_memory_bytes", int),
+        kv_cache_bytes=flags.optional("kv_cache_memory_bytes", int) or (_cpu_cache(recipe) if cpu else None),
         kv_bytes=_kv_bytes(flags.get("kv_cache_dtype", str, "auto")),
         prefix_caching=flags.get("enable_prefix_caching", bool, False),
         prefix_match_unit=flags.optional("prefix_match_unit", int),
@@ -177,7 +177,7 @@ def _graph_mode(compilation: Mapping[str, Any]) -> GraphMode:
     mode = str(compilation.get("cudagraph_mode", "FULL_AND_PIECEWISE")).upper()
     for known in GRAPH_MODES:
         if mode == known:
-            return known  # type: ignore[return-value]  # one of the literals, as just compared
+            return known
     raise _wrong("compilation_config.cudagraph_mode", mode, f"one of {', '.join(GRAPH_MODES)}")
 
 
@@ -211,12 +211,15 @@ def _kv_bytes(dtype: str) -> int:
     )
 
 
-def _cpu_cache(recipe: Recipe) -> int | None:
+def _cpu_cache(recipe: Recipe) -> int:
     """The CPU engine is told its cache in GiB by an environment variable."""
     text = recipe.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
-    if text and not text.isdecimal():
-        raise UsageError(f"engine.env.VLLM_CPU_KVCACHE_SPACE is {text!r}.", remedy="It is a whole number of GiB.")
-    return int(text) * _GIB if text else None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"engine.env.VLLM_CPU_KVCACHE_SPACE is {text!r}: how large the cache will be cannot be known.",
+            remedy="Set it to a whole number of GiB; without it the engine takes a share of what is free at its start.",
+        )
+    return int(text) * _GIB
 
 
 def _positive(name: str, value: int) -> int:

@@ -259,7 +259,5 @@ def _state_bytes(text: Mapping[str, Any], where: str) -> int:
         )
     state = text.get("mamba_ssm_dtype", "float32")
     if state not in _STATE_BYTES:
-        raise UsageError(
-            f"{where}: mamba_ssm_dtype is {state!r}.", remedy=f"Known: {', '.join(_STATE_BYTES)}."
-        )
+        raise UsageError(f"{where}: mamba_ssm_dtype is {state!r}.", remedy=f"Known: {', '.join(_STATE_BYTES)}.")
     return _STATE_BYTES[state]

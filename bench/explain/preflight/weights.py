@@ -196,4 +196,3 @@ def _vision_linear(name: str, rows: int, columns: int, copies: int) -> Tensor:
 
 def _linear(part: Part, module: str, rows: int, columns: int, copies: int = 1) -> Tensor:
     return Tensor(part=part, module=module, rows=rows, columns=columns, copies=copies, linear=True)
-

@@ -1,0 +1,1 @@
+"""`just graphs`: which CUDA graphs a run replayed, and which list would have served it better."""
