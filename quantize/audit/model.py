@@ -24,6 +24,11 @@ FILE_NAME: Final = "audit.json"
 READ_LIMIT: Final = 16 << 20
 """Bytes of an `audit.json` that is read back; ours have some kilobytes."""
 
+Kind: TypeAlias = Literal[
+    "nvfp4", "nvfp4-weight-only", "mixed", "modelopt-other", "fp8", "compressed-tensors", "awq", "gptq", "mxfp4",
+    "other", "unquantized", "pickle",
+]  # fmt: skip
+"""What a checkpoint can be; `nvfp4` is what the gates are for, all others are named and not audited."""
 Figure: TypeAlias = int | Annotated[float, Field(allow_inf_nan=False)] | str | None
 
 
@@ -99,7 +104,7 @@ class Format(Part):
     """What the checkpoint says it is, and what its tensors say.
 
     Attributes:
-        kind: `nvfp4` is what the gates are for; all others are named and not audited.
+        kind: which of them.
         says: one sentence for people.
         quant_algo: as declared; null where nothing is.
         group_size: values that share a scale.
@@ -108,10 +113,7 @@ class Format(Part):
         engine: the `--quantization` under which vLLM takes it; empty where it is not for vLLM's ModelOpt loader.
     """
 
-    kind: Literal[
-        "nvfp4", "nvfp4-weight-only", "mixed", "modelopt-other", "fp8", "compressed-tensors", "awq", "gptq", "mxfp4",
-        "other", "unquantized", "pickle",
-    ]  # fmt: skip
+    kind: Kind
     says: str
     quant_algo: str | None = None
     group_size: int | None = None
@@ -151,7 +153,7 @@ class Audit(Part):
     complete: bool
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913  the fields that are not derived
         cls,
         *,
         checkpoint: str,

@@ -1,8 +1,40 @@
-"""Progress of an audit."""
+"""Spreads the measuring over all cores.
+
+Work goes out in batches of some tens of MiB, so that a process is never asked for less than it takes to ask it, and no
+core waits long for the last one. Workers ignore Ctrl-C: it comes to this process, which lets the batches under way end
+(a fraction of a second), drops the rest and leaves no process behind.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from bench.errors import StreamproofError
+from quantize.audit.measure import (
+    CopyJob,
+    CopyResult,
+    LinearJob,
+    LinearResult,
+    compare_copy,
+    forget_files,
+    measure_linear,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+Job: TypeAlias = LinearJob | CopyJob
+Result: TypeAlias = LinearResult | CopyResult
+
+BATCH_BYTES: Final = 64 << 20
+WORTH_A_PROCESS: Final = 256 << 20
+"""Bytes of work below which another process costs more (half a second to start) than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +50,83 @@ class Progress:
     done_bytes: int
     total_bytes: int
     doing: str
+
+
+def run_jobs(
+    jobs: Sequence[Job], *, processes: int | None, on_progress: Callable[[Progress], None] | None
+) -> Iterator[Result]:
+    """Does all jobs, in no particular order.
+
+    Args:
+        jobs: what to do.
+        processes: at most so many workers; None for as many as there are usable cores.
+        on_progress: told after every batch.
+
+    Raises:
+        StreamproofError: a file changed or vanished while it was read, or a worker was killed.
+    """
+    batches = list(_batches(jobs))
+    total = sum(job.bytes for job in jobs)
+    wanted = processes or len(os.sched_getaffinity(0))
+    workers = max(1, min(wanted, len(batches), total // WORTH_A_PROCESS if processes is None else wanted))
+    done = 0
+    try:
+        for batch, results in _in_turn(batches) if workers == 1 else _in_parallel(batches, workers):
+            done += sum(job.bytes for job in batch)
+            if on_progress is not None:
+                on_progress(Progress(done, total, _name(batch[-1])))
+            yield from results
+    except OSError as error:
+        raise StreamproofError(
+            f"The audit could not read all of it: {error.strerror or error}.",
+            remedy="Audit a folder that nobody is writing to.",
+        ) from error
+    except BrokenProcessPool as error:
+        raise StreamproofError(
+            "A worker of the audit was killed; usually that means that the machine ran out of memory.",
+            remedy="Use fewer of them: --processes 2.",
+        ) from error
+
+
+def _name(job: Job) -> str:
+    return job.module if isinstance(job, LinearJob) else job.name
+
+
+def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    batch: list[Job] = []
+    size = 0
+    for job in jobs:
+        batch.append(job)
+        size += job.bytes
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _in_turn(batches: Iterable[list[Job]]) -> Iterator[tuple[list[Job], list[Result]]]:
+    try:
+        for batch in batches:
+            yield batch, _do(batch)
+    finally:
+        forget_files()
+
+
+def _in_parallel(batches: Sequence[list[Job]], workers: int) -> Iterator[tuple[list[Job], list[Result]]]:
+    context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads' locks
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        under_way = {pool.submit(_do, batch): batch for batch in batches}
+        for future in as_completed(under_way):
+            yield under_way.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _do(batch: Sequence[Job]) -> list[Result]:
+    return [measure_linear(job) if isinstance(job, LinearJob) else compare_copy(job) for job in batch]
