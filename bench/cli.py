@@ -185,6 +185,28 @@ def verify(
 
 
 @app.command()
+def doctor(
+    logs: Annotated[
+        list[Path] | None, typer.Argument(metavar="LOG...", help='Logs, plain or gzip; "-" is standard input.')
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="The diagnosis as JSON, for scripts.")] = False,
+    catalogue: Annotated[bool, typer.Option(help="List all that the doctor knows.")] = False,
+) -> None:
+    """Say what a vLLM log shows: the stage and the allocation that failed, the cause, the fix, and what it is not.
+
+    Reads start and serving logs as they come: from docker, compose, kubectl or journald, cut off, of several ranks, of
+    any size. Of an engine that runs it names what is silently worse than was asked for.
+
+    Exit codes: 0 healthy; 3 a known failure or downgrade; 4 it failed, or was not ready when the log ends, and no known
+    cause fits; 1 no log of vLLM, or unreadable. Of several logs 4 counts before 3 before 1.
+    """
+    from bench.explain.doctor import command  # noqa: PLC0415
+
+    raise typer.Exit(command.show_catalogue() if catalogue else command.doctor(logs or [], as_json=as_json))
+
+
+@app.command()
 def bundle(
     target: Target,
     overrides: Overrides = None,
