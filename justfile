@@ -41,6 +41,12 @@ pin *options:
 verify folder *options:
     @{{ python }} verify "$@"
 
+# What a vLLM log shows: the stage that failed, the cause, the fix, and silent downgrades (just doctor engine.log)
+[group("explain")]
+[no-exit-message]
+doctor *logs:
+    @{{ python }} doctor "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]
