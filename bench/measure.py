@@ -147,7 +147,7 @@ async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[No
 def _record_news(run: Run, sampler: Sampler) -> str | None:
     """Records what engine and sampler have to tell; how the engine died, if it did."""
     events = run.engine.events()
-    for observation in (*events, *sampler.take()):
+    for observation in (*events, *run.engine.graph_tables(), *sampler.take()):
         run.recorder.observe(observation)
     return next((event.line for event in events if event.event == "died"), None)
 

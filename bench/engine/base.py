@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from bench.observe.observations import EngineEvent, EngineStarted
+    from bench.observe.observations import EngineEvent, EngineStarted, GraphTable
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since the run's epoch, monotonic: the same clock as the request records."""
@@ -70,6 +70,10 @@ class RunningEngine(Protocol):
 
     def events(self) -> list[EngineEvent]:
         """The events since the last call, oldest first."""
+        ...
+
+    def graph_tables(self) -> list[GraphTable]:
+        """What the engine told of its CUDA graphs since the last call, oldest first."""
         ...
 
 

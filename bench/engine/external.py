@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bench.engine.base import Clock
-    from bench.observe.observations import EngineEvent
+    from bench.observe.observations import EngineEvent, GraphTable
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -116,4 +116,8 @@ class RunningExternal:
 
     def events(self) -> list[EngineEvent]:
         """None: its log is not ours to read."""
+        return []
+
+    def graph_tables(self) -> list[GraphTable]:
+        """None, as above."""
         return []

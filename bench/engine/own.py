@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from bench.engine.base import Clock, OnProgress, StartProgress
 from bench.engine.discovery import choose_model, is_healthy, served_models, server_version
 from bench.engine.driver_rules import advice_for
+from bench.engine.graph_tables import GraphTableReader
 from bench.engine.log_events import EventReader, root_cause
 from bench.engine.log_follower import LogFollower
 from bench.engine.metrics import CacheConfig, MetricsPage
 from bench.engine.stages import Stage, StartUp
 from bench.errors import StreamproofError
-from bench.observe.observations import ContainerFacts, EngineEvent, EngineStarted
+from bench.observe.observations import ContainerFacts, EngineEvent, EngineStarted, GraphTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,8 @@ class RunningOwn:
         self._reader = EventReader(start.run)
         self._lines: deque[LogLine] = deque(maxlen=_REMEMBERED_LINES)
         self._events: deque[EngineEvent] = deque()
+        self._table_reader = GraphTableReader(start.run)
+        self._tables: deque[GraphTable] = deque()
         self._ready = False
         self._stopping = False
         self._death: str | None = None
@@ -217,6 +220,10 @@ class RunningOwn:
         """The events since the last call, oldest first; after an unwanted end the last one is "died"."""
         self.alive()
         return [self._events.popleft() for _ in range(len(self._events))]
+
+    def graph_tables(self) -> list[GraphTable]:
+        """What the engine told of its CUDA graphs since the last call, oldest first."""
+        return [self._tables.popleft() for _ in range(len(self._tables))]
 
     def stop(self) -> None:
         """Stop it in good order, then by force. Safe to call twice, and when it is dead already."""
@@ -283,6 +290,8 @@ class RunningOwn:
         self._start_up.feed(line, t - self._began_s)
         if event := self._reader.feed(line, t, serving=self._ready):
             self._events.append(event)
+        if table := self._table_reader.feed(line, t):
+            self._tables.append(table)
 
     def _note_death(self, ended: str) -> None:
         with self._burial:

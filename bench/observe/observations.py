@@ -111,6 +111,39 @@ class EngineEvent(Observed):
     line_number: int | None
 
 
+class GraphSteps(BaseModel):
+    """Steps of one size and mode.
+
+    Attributes:
+        tokens: that the step computed.
+        padded: tokens of the CUDA graph that was replayed; equal to `tokens` where none was.
+        mode: "FULL" or "PIECEWISE" graph, or "NONE".
+        count: how many steps.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tokens: Annotated[int, Field(ge=0)]
+    padded: Annotated[int, Field(ge=0)]
+    mode: Literal["NONE", "PIECEWISE", "FULL"]
+    count: Annotated[int, Field(ge=1)]
+
+
+class GraphTable(Observed):
+    """How the engine used its CUDA graphs since its last such table (`--cudagraph-metrics`).
+
+    Attributes:
+        mode: that it was set to ("FULL_AND_PIECEWISE").
+        capture_sizes: that it captured, in tokens.
+        steps: of the target model; those of draft layers are not counted.
+    """
+
+    kind: Literal["graph_table"] = "graph_table"
+    mode: str
+    capture_sizes: tuple[int, ...]
+    steps: tuple[GraphSteps, ...]
+
+
 class PhaseStarted(Observed):
     """A phase of an operating point began; `done` ends the last one.
 
@@ -261,6 +294,7 @@ class Finished(Observed):
 Observation: TypeAlias = Annotated[
     EngineStarted
     | EngineEvent
+    | GraphTable
     | PhaseStarted
     | Counters
     | Gauges
