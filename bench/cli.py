@@ -82,7 +82,7 @@ def show(
     command: Annotated[bool, typer.Option("--command", help="Only the `vllm serve` command line.")] = False,
 ) -> None:
     """Print a target's resolved recipe: every value with its source, its fingerprint, and the `vllm serve` line."""
-    from bench.plan import fingerprint_for_show  # noqa: PLC0415  reads the checkpoint's files: only where needed
+    from bench.plan import fingerprints_for_show  # noqa: PLC0415  reads the checkpoint's files: only where needed
     from bench.report.folder_evidence import recipe_toml  # noqa: PLC0415  as above
 
     recipe = load_recipe(target, parse_overrides(overrides))
@@ -95,8 +95,11 @@ def show(
         console.print(Syntax(recipe_toml(recipe), "toml", background_color="default", word_wrap=True))
     else:
         typer.echo(recipe_toml(recipe))
-    digest, missing = fingerprint_for_show(recipe)
-    console.print(f"[bold]fingerprint[/]   {digest}" + (f"\n              without {missing}" if missing else ""))
+    for shown in fingerprints_for_show(recipe):
+        without = f", without {shown.missing}" if shown.missing else ""
+        console.print(
+            f"[bold]fingerprint[/]   {shown.fingerprint}\n              with --engine {shown.engine}{without}"
+        )
     console.print("[bold]command line[/]")
     typer.echo(line)
 
@@ -128,6 +131,23 @@ def repro(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="With --base-url: the model to ask for.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="docker|process",
+            help="Run the engine in a container, from the target's pinned image (built when it is not there), or as a "
+            "process of this host, from the hash-locked packages. By default docker for the GPU targets, process for "
+            "the others and in an installed bundle.",
+        ),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REF",
+            help="With docker: another image of ours instead of the target's own: the id or name of one that is here, "
+            "or REPOSITORY@sha256:... to pull. The report's title says so.",
+        ),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -142,13 +162,14 @@ def repro(
     """Run a target end to end and leave a signed report.
 
     Starts the recipe's engine, climbs its ladder of streams, judges the published claims and signs the report. The
-    engine's own environment is installed on first use. Ctrl-C ends the run at once, keeps every recorded request and
-    leaves a partial report that says so.
+    engine's image is built, or its environment installed, on first use. Ctrl-C ends the run at once, keeps every
+    recorded request and leaves a partial report that says so.
     """
-    from bench.repro import reproduce  # noqa: PLC0415  the heavy part: loaded for this command only
+    from bench.repro import Wishes, reproduce  # noqa: PLC0415  the heavy part: loaded for this command only
 
     recipe = load_recipe(target, parse_overrides(overrides))
-    code = reproduce(recipe, reports=reports, base_url=base_url, model=model, ray=ray, quiet=quiet, as_json=as_json)
+    wishes = Wishes(engine=engine, image=image, base_url=base_url, model=model)
+    code = reproduce(recipe, reports=reports, wishes=wishes, ray=ray, quiet=quiet, as_json=as_json)
     raise typer.Exit(code)
 
 

@@ -11,10 +11,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -22,45 +22,57 @@ from typing import Final
 
 from rich.console import Console
 
-from bench.bundle.cache_store import caches_home
-from bench.bundle.installed import engine_environment, installed_bundle
+from bench.bundle.installed import installed_bundle
 from bench.display import Display, JsonDisplay, display_for
+from bench.docker_run import DockerRun, Host
 from bench.engine.base import Engine, RunningEngine
-from bench.engine.caches import cache_environment, is_cold, made_with, open_caches, why_cold
 from bench.engine.cores import confined, split
-from bench.engine.environment import EngineEnvironment, ensure_environment
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
-from bench.engine.preflight import check_hardware, device_variables
-from bench.engine.process import Launch, ProcessEngine
+from bench.engine.preflight import check_hardware
 from bench.errors import StreamproofError
 from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
 from bench.measure import Run, measure
 from bench.observe.environment import Client, describe_environment
 from bench.observe.observations import Finished
-from bench.plan import plan_run
+from bench.plan import engine_kind, plan_run
+from bench.process_run import ProcessRun
 from bench.recorder import Cause, Recorder, RunEnded
-from bench.report import folder_files as files
 from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
 from bench.report.model import Producer, Report
 from bench.summary import summary
 from bench.turns import PointJob, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
-from recipes.command import engine_arguments
 from recipes.schema import Recipe
 
 API_KEY: Final = "STREAMPROOF_API_KEY"
 """Environment variable with the bearer token of an external server; a command line would show it to everybody."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """Who shall answer, as the command line says it.
+
+    Attributes:
+        engine: "docker" or "process"; None takes what fits the recipe.
+        image: of a container, given by hand; None takes the target's own.
+        base_url: of a server that is already there; None starts the recipe's engine.
+        model: what to ask that server for; None takes the only one there is.
+    """
+
+    engine: str | None = None
+    image: str | None = None
+    base_url: str | None = None
+    model: str | None = None
+
+
 def reproduce(  # noqa: PLR0913  the options of a command
     recipe: Recipe,
     *,
     reports: Path,
-    base_url: str | None,
-    model: str | None,
+    wishes: Wishes,
     quiet: bool,
     as_json: bool,
     ray: str | None = None,
@@ -70,8 +82,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     Args:
         recipe: resolved.
         reports: folder of all reports.
-        base_url: of a server that is already there; None starts the recipe's engine.
-        model: what to ask that server for; None takes the only one there is.
+        wishes: who shall answer.
         quiet: say nothing but errors.
         as_json: tell what happens as JSON lines.
         ray: address of a Ray cluster whose hosts send the load; None sends it from here.
@@ -84,8 +95,8 @@ def reproduce(  # noqa: PLR0913  the options of a command
     """
     display = display_for(quiet=quiet, as_json=as_json)
     try:
-        with _sigterm_is_ctrl_c():
-            job = _Job(recipe, reports=reports, base_url=base_url, model=model, display=display, ray=ray)
+        with _sigterm_is_ctrl_c(), ExitStack() as stack:
+            job = _Job(recipe, reports=reports, wishes=wishes, display=display, ray=ray, stack=stack)
             job.run()
             report = finish(job.folder)
     finally:
@@ -116,26 +127,40 @@ class _Job:
         recipe: Recipe,
         *,
         reports: Path,
-        base_url: str | None,
-        model: str | None,
+        wishes: Wishes,
         display: Display,
         ray: str | None,
+        stack: ExitStack,
     ) -> None:
         self._display = display
         self._ray = ray
-        machine = self._machine = describe_environment(REPOSITORY)
-        self._gpus = () if base_url else check_hardware(recipe.hardware, machine)
-        self._plan = plan_run(recipe, external=base_url is not None)
+        self._wishes = wishes
+        kind = engine_kind(recipe, asked=wishes.engine, image=wishes.image, base_url=wishes.base_url)
+        machine = describe_environment(REPOSITORY)
+        gpus = () if kind == "external" else check_hardware(recipe.hardware, machine)
+        # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
+        self._engine_cores: set[int] | None = None
+        self._client_cores: set[int] | None = None
+        if kind != "external" and recipe.hardware.kind == "cpu":
+            self._engine_cores, self._client_cores = split(os.sched_getaffinity(0))
+        host = Host(machine=machine, gpus=gpus, cores=self._engine_cores)
+        # From here on the questions become dearer, and before the folder they leave no report when they fail.
+        self._own: DockerRun | ProcessRun | None = None
+        digest = None
+        if kind == "docker":
+            self._own = stack.enter_context(
+                DockerRun(recipe, image=wishes.image, host=host, say=display.note, terminal=display.is_live)
+            )
+            digest = self._own.digest
+        elif kind == "process":
+            self._own = ProcessRun(recipe, host=host, say=display.note, terminal=display.is_live)
+        self._plan = plan_run(recipe, external=kind == "external", image_digest=digest)
         self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
-        # The environment before there is a folder: a failed installation leaves no report.
-        self._engine: Callable[[int], Engine] = (
-            partial(self._external, base_url, model)
-            if base_url
-            else partial(self._own, _environment(recipe.engine.lock, display))
-        )
+        if self._own is not None:
+            self._own.prepare()
         started_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         # A server of somebody else's may remember the prompts of an earlier job; an engine of ours is new.
-        self._nonce = started_at if base_url else ""
+        self._nonce = started_at if kind == "external" else ""
         provenance = Provenance(
             producer=_producer(machine.client),
             started_at=started_at,
@@ -143,11 +168,6 @@ class _Job:
         )
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
         self._clock = RunClock.start()
-        # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
-        self._engine_cores: set[int] | None = None
-        self._client_cores: set[int] | None = None
-        if base_url is None and recipe.hardware.kind == "cpu":
-            self._engine_cores, self._client_cores = split(os.sched_getaffinity(0))
 
     def run(self) -> None:
         """Every run, one engine start each; ends early in good order.
@@ -207,39 +227,22 @@ class _Job:
             points = jobs(self._plan, run=run, model=model, nonce=self._nonce)
             return points, stack.enter_context(ahead_of(() if self._ray else points, self._tokenizer))
 
-    def _external(self, base_url: str, model: str | None, number: int) -> Engine:
-        key = os.environ.get(API_KEY)
-        return ExternalEngine(base_url, model=model, api_key=key, run=number, clock=self._clock.now)
-
-    def _own(self, environment: EngineEnvironment, number: int) -> Engine:
-        recipe, checkpoint = self._plan.recipe, self._plan.checkpoint
-        launch = Launch(
-            environment=environment,
-            arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host="127.0.0.1", port=port),
-            model=recipe.target,
-            env={**cache_environment(self._caches(environment)), **recipe.engine.env, **device_variables(self._gpus)},
-            log=self.folder / files.engine_log(number),
-            ready_timeout_s=recipe.engine.ready_timeout_s,
+    def _engine(self, number: int) -> Engine:
+        if self._own is not None:
+            return self._own.engine(
+                number,
+                plan=self._plan,
+                folder=self.folder,
+                clock=self._clock.now,
+                on_progress=self._display.engine,
+            )
+        return ExternalEngine(
+            self._wishes.base_url or "",
+            model=self._wishes.model,
+            api_key=os.environ.get(API_KEY),
+            run=number,
+            clock=self._clock.now,
         )
-        return ProcessEngine(launch, run=number, clock=self._clock.now, on_progress=self._display.engine)
-
-    def _caches(self, environment: EngineEnvironment) -> Path:
-        """Where the engine keeps what it compiles: a folder of this fingerprint, card, driver and package set."""
-        here = made_with(
-            self._plan.recipe,
-            fingerprint=self._plan.fingerprint,
-            engine="process",
-            machine=self._machine,
-            gpus=self._gpus,
-            packages=environment.packages_sha256,
-            run=f"{self.folder.parent.name}/{self.folder.name}",
-        )
-        root = caches_home()
-        folder = open_caches(root, here)
-        if is_cold(folder):
-            for line in why_cold(root, here):
-                self._display.note(line)
-        return folder
 
 
 @contextmanager
@@ -254,11 +257,6 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _environment(lock: str, display: Display) -> EngineEnvironment:
-    """The engine of the bundle that this client came with, else the one that is installed from the lock."""
-    return engine_environment(lock) or ensure_environment(lock, say=display.note, terminal=display.is_live)
 
 
 def _producer(client: Client) -> Producer:

@@ -20,8 +20,11 @@ class Pinned:
     """What a recipe names and other files pin.
 
     Attributes:
-        lock_sha256: of the engine environment's closure (docker/locks); None for an external engine.
-        image_digest: of the engine's image; None where none is used.
+        lock_sha256: of the engine environment's closure (docker/locks); None where the engine runs from an image, or is
+            somebody else's.
+        image_digest: of the engine's image: the hash of its definition where it is built from our pins, since builds of
+            one definition may differ in bytes that decide nothing (labels with the commit); its id where it was given
+            by hand; None where no image is used.
         checkpoint_sha256: over the checkpoint's files (`folder_sha256`); None where only the server knows.
         workload_version: of the text generator.
     """

@@ -61,7 +61,6 @@ class ContainerLaunch:
         cores: of this host that it may use; None for all.
         given: the image was given by hand.
         base_replaced: the image is built on another base than the pinned one.
-        base_digest: of the image that it was built on, as far as its labels say.
         log: file that its output is appended to.
         ready_timeout_s: a start that takes longer has failed.
     """
@@ -78,7 +77,6 @@ class ContainerLaunch:
     cores: set[int] | None
     given: bool
     base_replaced: bool
-    base_digest: str | None
     log: Path
     ready_timeout_s: float
 
@@ -149,7 +147,7 @@ class DockerEngine(OwnEngine):
             image_name=image.name,
             repo_digests=image.repo_digests,
             labels=dict(image.labels),
-            base_digest=launch.base_digest,
+            base_digest=image.base_digest,
             given=launch.given,
             base_replaced=launch.base_replaced,
             uid=_uid(container),

@@ -8,26 +8,44 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docker.errors import NotFound
+from docker.errors import DockerException, NotFound
 
-from bench.engine.caches import cache_environment
+from bench.engine.caches import MadeWith, cache_environment, from_volume_labels, volume_labels, volume_name
 from bench.engine.compile_cache import compile_caches
+from bench.engine.docker_errors import explained
+from bench.errors import StreamproofError
 from bench.images.layout import CACHES
 
 if TYPE_CHECKING:
+    import docker
     from docker.models.containers import Container
 
 _ENOUGH: Final = 1 << 16
 """Bytes of a folder's archive that are read: entries have headers of 512 bytes each, and two of them decide."""
 
 
-def cache_volume(fingerprint: str) -> str:
-    """Name of the volume of one recipe's caches: another fingerprint is another volume.
+def open_volume(client: docker.DockerClient, here: MadeWith) -> str:
+    """Name of the volume that an engine shall keep its caches in: made if there is none.
 
     Args:
-        fingerprint: see `recipes.fingerprint`.
+        client: of the Docker Engine.
+        here: what the engine will run on and with.
+
+    Raises:
+        StreamproofError: it cannot be made, or holds something that nobody described.
     """
-    return f"streamproof-caches-{fingerprint[:12]}"
+    name = volume_name(here)
+    try:
+        volume = client.volumes.create(name, labels=volume_labels(here))  # gives one that is there as it is
+    except DockerException as error:
+        raise explained(error, f"make the volume {name}") from error
+    found = from_volume_labels(volume.attrs.get("Labels"))
+    if found is None or (found.fingerprint, found.key) != (here.fingerprint, here.key):
+        raise StreamproofError(
+            f"nobody says what the compiled code in the volume {name} was made with, and it would be executed",
+            remedy=f"Remove it: docker volume rm {name}",
+        )
+    return name
 
 
 def is_cold(container: Container) -> bool:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from bench.engine.install import Say
 
+BASE_DIGEST: Final = "org.opencontainers.image.base.digest"
+"""Label of the OCI image specification (annotations.md)."""
+
 _BY_DIGEST: Final = re.compile(r"[^@\s]+@(?P<digest>sha256:[0-9a-f]{64})")
 _NUMERIC_USER: Final = re.compile(r"[1-9]\d*(?::\d+)?")
 
@@ -42,6 +45,11 @@ class EngineImage:
     env: Mapping[str, str]
     entrypoint: tuple[str, ...]
     user: str
+
+    @property
+    def base_digest(self) -> str | None:
+        """Of the image that it was built on, as its labels say; None where they do not."""
+        return self.labels.get(BASE_DIGEST)
 
     @classmethod
     def of(cls, image: Image, name: str) -> Self:

@@ -23,6 +23,9 @@ from bench.errors import StreamproofError
 MINIMUM_DRIVER: Final = {11: 450, 12: 525, 13: 580}
 """Major CUDA release to the oldest driver branch that runs it by itself, all minor releases alike."""
 
+ENGINE_CUDA: Final = {"0.26.0": "13.0"}
+"""Release of vLLM to the CUDA release that it is built for: what is known of an image before it is here."""
+
 _BRIDGED: Final = re.compile(r"\bbrand=tesla,driver>=(\d+)\b")
 _NO_DATA_CENTRE_CARD: Final = re.compile(r"\b(?:GeForce|TITAN|Quadro|RTX)\b", re.IGNORECASE)
 
@@ -38,14 +41,15 @@ class Situation:
         cuda: release that the engine was built for, "13.0".
         cards: product names of the GPUs.
         compatibility: the compatibility libraries are put in front of the host's own.
-        bridged: older driver branches that those libraries are made for.
+        bridged: older driver branches that those libraries are made for; None where the image does not say, or is not
+            here yet.
     """
 
     driver: str
     cuda: str
     cards: tuple[str, ...]
     compatibility: bool
-    bridged: frozenset[int] = frozenset()
+    bridged: frozenset[int] | None = None
 
     @property
     def branch(self) -> int:
@@ -132,7 +136,7 @@ RULES: Final = (
         data_centre=True,
         bridged=True,
         message="the host's driver {driver} is too old for CUDA {cuda}, which needs branch {needs}",
-        remedy=f"{_UPDATE}. If you cannot: forward compatibility works on this card and branch; "
+        remedy=f"{_UPDATE}. If you cannot: NVIDIA's compatibility libraries bridge some older branches on this card: "
         f"--set engine.env.{_COMPATIBILITY}=1 (the report then names it).",
         line=re.compile(r"The NVIDIA driver on your system is too old"),
     ),
@@ -171,15 +175,16 @@ def situation_of(variables: Mapping[str, str], *, driver: str, cards: Iterable[s
         The situation; None for an image that does not say which CUDA is in it.
     """
     cuda = variables.get("CUDA_VERSION")
-    if cuda is None:
+    if not cuda:
         return None
+    requirement = variables.get("NVIDIA_REQUIRE_CUDA")
     asked = variables.get(_COMPATIBILITY, "0").strip().lower() in {"1", "true"}
     return Situation(
         driver=driver,
         cuda=cuda,
         cards=tuple(cards),
         compatibility=asked or "/compat" in variables.get("LD_LIBRARY_PATH", ""),
-        bridged=frozenset(map(int, _BRIDGED.findall(variables.get("NVIDIA_REQUIRE_CUDA", "")))),
+        bridged=None if requirement is None else frozenset(map(int, _BRIDGED.findall(requirement))),
     )
 
 
@@ -200,9 +205,10 @@ def _fits(rule: Rule, situation: Situation) -> bool:
         "compatibility": situation.compatibility,
         "old_driver": situation.branch < situation.needs,
         "data_centre": not any(map(_NO_DATA_CENTRE_CARD.search, situation.cards)),
-        "bridged": situation.branch in situation.bridged,
+        "bridged": None if situation.bridged is None else situation.branch in situation.bridged,
     }
-    return all(getattr(rule, name) in {None, value} for name, value in here.items())
+    # What is not known does not speak against a rule.
+    return all(value is None or getattr(rule, name) in {None, value} for name, value in here.items())
 
 
 def _fill(text: str, situation: Situation) -> str:

@@ -73,6 +73,14 @@ def test_a_driver_that_is_too_old_and_what_can_be_done() -> None:
     assert "no compatibility libraries exist for branch 560" in no_libraries.message
 
 
+def test_an_image_that_is_not_here_yet_may_be_bridged() -> None:
+    situation = situation_of({"CUDA_VERSION": "13.0"}, driver="560.35.05", cards=[H200])
+    assert situation is not None
+    with pytest.raises(StreamproofError) as caught:
+        check_driver(situation)
+    assert "compatibility libraries bridge some older branches" in caught.value.remedy
+
+
 def test_what_nobody_knows_is_not_refused() -> None:
     assert situation_of({}, driver="580.1", cards=[H200]) is None
     check_driver(Situation(driver="1.0", cuda="99.0", cards=(H200,), compatibility=True))
