@@ -49,7 +49,9 @@ def doctor(paths: Sequence[Path], *, as_json: bool = False) -> int:
         UsageError: no log, or standard input twice.
     """
     if not paths:
-        raise UsageError("doctor needs a log.", remedy="E.g. just doctor engine.log, or docker logs NAME 2>&1 | just doctor -")
+        raise UsageError(
+            "doctor needs a log.", remedy="E.g. just doctor engine.log, or docker logs NAME 2>&1 | just doctor -"
+        )
     if sum(path == STDIN for path in paths) > 1:
         raise UsageError("standard input can be read once only.", remedy='Give "-" once.')
     console = Console(highlight=False)

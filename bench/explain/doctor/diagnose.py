@@ -30,7 +30,9 @@ _ASKED: Final = re.compile(
     r"[Tt]ried to allocate (?P<asked>[\d.]{1,12} ?[KMGT]?i?B)\b|(?P<bytes>\d{6,16}) bytes|"
     r"DefaultCPUAllocator: can't allocate memory: you tried to allocate (?P<cpu>\d{1,16})"
 )
-_ROOM: Final = re.compile(r"total capacity of (?P<total>[\d.]{1,12} \w{2,3}) of which (?P<free>[\d.]{1,12} \w{2,3}) is free")
+_ROOM: Final = re.compile(
+    r"total capacity of (?P<total>[\d.]{1,12} \w{2,3}) of which (?P<free>[\d.]{1,12} \w{2,3}) is free"
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def diagnose(start: Start, known: Knowledge) -> Diagnosis:
         finding=matcher.finding(entry, root, checked=True) if entry else None,
         allocation=_allocation(failure.text if failure else "", entry, matcher.texts),
         downgrades=tuple(finding for finding in side if finding.entry.kind == "downgrade"),
-        notes=tuple(finding for finding in side if finding.entry.kind == "note"),
+        notes=tuple(finding for finding in side if finding.entry.kind == "note" and found.outcome == "served"),
         failure=root,
         quotes=_quotes(start, found),
         failed_requests=tuple(seen for seen in found.survived if seen.ready and seen.failure.level != "WARNING"),
@@ -212,7 +214,7 @@ class _Matcher:
             cause=filled(entry.cause, texts),
             consequence=None if entry.consequence is None else filled(entry.consequence, texts),
             is_not=tuple(filled(text, texts) for text in entry.is_not),
-            evidence=self._evidence(when, seen),
+            evidence=self._evidence(entry, when, seen),
             remedies=remedies,
         )
 
@@ -258,7 +260,7 @@ class _Matcher:
             return False
         return _OPERATORS[comparison.operator](left, right)
 
-    def _evidence(self, when: When, seen: Seen | None) -> tuple[Quote, ...]:
+    def _evidence(self, entry: Entry, when: When, seen: Seen | None) -> tuple[Quote, ...]:
         quotes: list[Quote] = []
         if seen is not None:
             quotes += [
@@ -272,7 +274,7 @@ class _Matcher:
         for name in (name for text in when.values for name in Comparison.parse(text).names):
             if name in self._start.value_quotes:
                 quotes.append(self._start.value_quotes[name])
-        if self._outcome in ("unfinished", "unexplained") and self._start.tail:
+        if entry.kind == "failure" and seen is None and self._start.tail:
             quotes.append(self._start.tail[-1])
         by_line = {quote.line: quote for quote in reversed(quotes)}
         return tuple(sorted(by_line.values(), key=lambda quote: quote.line)[:_MOST_EVIDENCE])

@@ -267,8 +267,7 @@ def knowledge(folder: Path = FOLDER) -> Knowledge:
         readings = tuple(Reading(fact.text, fact.only_in, fact.keep) for fact in signs.fact)
         _check(entries, groups, {*(name for reading in readings for name in reading.names), *COMPUTED})
         servers = tuple(
-            Server(server.name, tuple(Phrase(text) for text in server.lines), server.advice)
-            for server in signs.server
+            Server(server.name, tuple(Phrase(text) for text in server.lines), server.advice) for server in signs.server
         )
         if unknown := next((frame for frame in signs.frame if frame.stage not in STAGES), None):
             raise ValueError(f"{unknown.function}: there is no stage {unknown.stage!r}")

@@ -37,7 +37,9 @@ _LABEL: Final = 12
 def shown(log: Examined) -> RenderableType:
     """One log. Nothing that comes from it is markup."""
     if log.verdict is Verdict.NO_LOG:
-        return Padding(Group(_head(log.verdict, str(log.path)), _rows([("", log.problem), ("", log.advice)])), (1, 0, 0, 0))
+        return Padding(
+            Group(_head(log.verdict, str(log.path)), _rows([("", log.problem), ("", log.advice)])), (1, 0, 0, 0)
+        )
     parts: list[RenderableType] = []
     for diagnosis, alike in _grouped(log.diagnoses):
         where = str(log.path) if log.starts == 1 else f"{log.path}, {_which(diagnosis, alike, log.starts)}"
@@ -73,7 +75,9 @@ def _start(diagnosis: Diagnosis, where: str) -> RenderableType:
         parts += [_downgrade(finding) for finding in diagnosis.downgrades]
     if diagnosis.notes:
         parts.append(Text("\n  Worth knowing (no fault)", "bold"))
-        parts += [_rows([(_line(finding), f"{finding.title}. {finding.cause}")], dim=True) for finding in diagnosis.notes]
+        parts += [
+            _rows([(_line(finding), f"{finding.title}. {finding.cause}")], dim=True) for finding in diagnosis.notes
+        ]
     return Padding(Group(*parts), (1, 0, 0, 0))
 
 
@@ -129,7 +133,9 @@ def _served(diagnosis: Diagnosis) -> str:
     served = "The engine started and served."
     if diagnosis.failed_requests:
         first = diagnosis.failed_requests[0].failure
-        served += f" {len(diagnosis.failed_requests)} requests failed; it lived on (the first: line {first.first_line})."
+        served += (
+            f" {len(diagnosis.failed_requests)} requests failed; it lived on (the first: line {first.first_line})."
+        )
     return served
 
 

@@ -187,9 +187,12 @@ class Start:
 
     def survived(self, seen: Seen) -> bool:
         """Whether the engine lived on after a failure: it was only warned of, or the same process came further, or
-        requests were answered after it, and nothing says that the engine ended."""
+        requests were answered after it, and nothing says that the engine ended. What is said while an engine ends
+        because it was told to is no failure either."""
         failure = seen.failure
         if failure.level in ("WARNING", "INFO", "DEBUG"):
+            return True
+        if self.stopped is not None and self.stopped.line < failure.first_line:
             return True
         announced = any(phrase.is_in(failure.before.lower()) for phrase in self._index.death)
         if announced or self.last_death >= failure.first_line:
@@ -224,16 +227,18 @@ class Start:
             if phrase.pieces[0] in lowered and phrase.is_in(lowered):
                 old = self.seen.get(phrase.text)
                 self.seen[phrase.text] = (
-                    Quote(line.number, line.text[:LONGEST_QUOTE]) if old is None else Quote(old.line, old.text, old.count + 1)
+                    Quote(line.number, line.text[:LONGEST_QUOTE])
+                    if old is None
+                    else Quote(old.line, old.text, old.count + 1)
                 )
         for reading in self._index.readings:
             if reading.head in message:
                 for name, value in reading.read(message).items():
                     kept = keep(reading.keep, self.values.get(name), value)
                     if kept is value:
-                        self.value_quotes[name] = Quote(line.number, line.text[:LONGEST_QUOTE])
+                        self.value_quotes[name] = Quote(line.number, _around(line.text, reading.head))
                     self.values[name] = kept
-        if _any(self._index.death, lowered):
+        if self.stopped is None and _any(self._index.death, lowered):
             self.last_death = line.number
         if _any(self._index.fatal, lowered):
             self._note(_one_line(line), key)
@@ -258,6 +263,12 @@ class Start:
             if (other_node, other) == key or (other_node == node and _kind(other) != kind)
         ]
         return max(stages, key=_ORDER.__getitem__, default=Stage.LAUNCH)
+
+
+def _around(text: str, head: str) -> str:
+    """A long line, cut to the part with a value in it."""
+    at = text.find(head)
+    return text[:LONGEST_QUOTE] if at < LONGEST_QUOTE // 4 else "… " + text[at : at + LONGEST_QUOTE // 2]
 
 
 def _kind(process: str) -> str:
