@@ -29,6 +29,12 @@ finish folder *options:
 bundle target *options:
     @{{ python }} bundle "$@"
 
+# Make the NVFP4 checkpoint of a target, audited and signed (just quantize; just quantize tiny; just quantize audit DIR)
+[group("checkpoints")]
+[no-exit-message]
+quantize *options:
+    @{{ python }} quantize "$@"
+
 # Ask registries and package indexes again what is pinned: image digests, locks (just pin --check)
 [group("images")]
 [no-exit-message]

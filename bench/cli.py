@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.errors import UsageError
 from bench.images.cli_pin import pin
+from quantize.cli import app as quantize_app
 from recipes.command import shell_command
 from recipes.load import load_recipe, targets
 
@@ -266,3 +267,4 @@ def bundle(
 
 
 app.command()(pin)
+app.add_typer(quantize_app, name="quantize")

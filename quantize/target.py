@@ -94,7 +94,7 @@ class Target(Strict):
     kv_cache: KvCache
     source: SourceSpec
     calibration: Calibration
-    overridden: list[str] = []
+    overridden: Annotated[list[str], Field(default_factory=list)]
 
     @property
     def is_mixed(self) -> bool:
@@ -164,6 +164,6 @@ def _explain(error: ValidationError, layer: Layer, chosen: set[str]) -> UsageErr
 
 
 def _known() -> list[str]:
-    nested = {"source": SourceSpec, "calibration": Calibration}
+    nested: dict[str, type[Strict]] = {"source": SourceSpec, "calibration": Calibration}
     own = [name for name in Target.model_fields if name not in (*nested, "overridden")]
     return own + [f"{table}.{name}" for table, model in nested.items() for name in model.model_fields]

@@ -1,1 +1,1 @@
-"""What runs in the quantizer's environment: torch, transformers and ModelOpt. Nothing of the client is imported here."""
+"""What runs in the quantizer's environment, with torch and ModelOpt. Nothing of the client is imported here."""

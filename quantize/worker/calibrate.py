@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import modelopt.torch.quantization as mtq
@@ -95,15 +94,13 @@ class _Activations:
         """Layer `index` is done; keeps a copy every so many layers."""
         self.next_layer = index + 1
         earlier = list(self._job.out.glob("activations-*.safetensors"))
-        if self.next_layer == self._layers:
-            keep = False
-        else:
-            keep = self.next_layer % self._job.save_every == 0
+        is_last = self.next_layer == self._layers
+        keep = not is_last and self.next_layer % self._job.save_every == 0
         if keep:
             path = self._job.out / f"activations-{self.next_layer:05d}.safetensors"
             batches = {f"{number:05d}": batch.cpu() for number, batch in enumerate(self._batches)}
             write_tensors(path, batches, {"next_layer": str(self.next_layer)})
-        if keep or self.next_layer == self._layers:
+        if keep or is_last:
             for path in earlier:
                 path.unlink()
 

@@ -9,6 +9,7 @@ the names that the engine loads. What is not quantized is not here: it is carrie
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from unittest import mock
 
 import modelopt.torch.quantization as mtq
 import torch
+from modelopt.torch.export.convert_hf_config import convert_hf_quant_config_format
 from modelopt.torch.export.unified_export_hf import _export_transformers_checkpoint
 from modelopt.torch.quantization.nn import TensorQuantizer
 from safetensors.torch import load_file
@@ -35,6 +37,10 @@ _KV_SCALES: Final = ("k_proj.k_scale", "v_proj.v_scale")
 _FUSED_EXPERTS: Final = ("mlp.experts.gate_up_proj", "mlp.experts.down_proj")
 
 
+HF_QUANT_CONFIG: Final = "hf_quant_config.json"
+QUANTIZATION_CONFIG: Final = "quantization_config.json"
+
+
 def layer_file(index: int) -> str:
     """Name of the file with the quantized tensors of a layer."""
     return f"layer-{index:05d}.safetensors"
@@ -51,7 +57,7 @@ def main() -> None:
     job = read_job(sys.argv[1])
     # ModelOpt gives all cached GPU memory back to the driver after each of 30,720 matrices; one layer at a time does
     # not need that, and asking for it again each time takes longer than the quantization.
-    with torch.inference_mode(), mock.patch.object(torch.cuda, "empty_cache", lambda: None):
+    with torch.inference_mode(), mock.patch.object(torch.cuda, "empty_cache"):
         export(job, tell)
     tell.done(peak_gpu_bytes=peak_bytes(), versions=versions())
 
@@ -74,6 +80,9 @@ def export(job: Job, tell: Teller) -> None:
         write_tensors(job.out / layer_file(index), _quantized(tensors, prefix), {"format": "pt"})
         del model, tensors
         gc.collect()  # a model refers to itself
+    formats = _merged([json.loads((job.out / format_file(i)).read_bytes()) for i in range(source.layers)])
+    write_json(job.out / HF_QUANT_CONFIG, formats)
+    write_json(job.out / QUANTIZATION_CONFIG, convert_hf_quant_config_format(formats))
     tell.progress(source.layers, source.layers, "done")
 
 
@@ -103,6 +112,31 @@ def _quantized(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch
         for name, value in inside.items()
         if name.rpartition(".")[0] in linears or name.endswith(_KV_SCALES)
     }
+
+
+def _merged(layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """What ModelOpt says of all layers, as it would say it of the whole decoder.
+
+    Raises:
+        ValueError: the layers have different formats.
+    """
+    whole: dict[str, Any] = {}
+    excluded: list[str] = []
+    by_name: dict[str, Any] = {}
+    for layer in layers:
+        quantization = dict(layer["quantization"])
+        excluded += quantization.pop("exclude_modules", [])
+        by_name |= quantization.pop("quantized_layers", {})
+        # Layers without attention have no KV cache to speak of.
+        quantization = {key: value for key, value in quantization.items() if value is not None}
+        for key, value in quantization.items():
+            if whole.setdefault(key, value) != value:
+                raise ValueError(f"layers differ in {key}: {whole[key]} and {value}")
+    whole.setdefault("kv_cache_quant_algo", None)
+    whole["exclude_modules"] = sorted(excluded)
+    if by_name:
+        whole["quantized_layers"] = by_name
+    return {"producer": layers[0]["producer"], "quantization": whole}
 
 
 def _renamed(formats: dict[str, Any], prefix: str) -> dict[str, Any]:

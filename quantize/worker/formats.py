@@ -38,7 +38,7 @@ def quantizers(preset: str, kv_cache: str) -> dict[str, Any]:
 
 
 def _mixed() -> dict[str, Any]:
-    chosen = copy.deepcopy(mtq.FP8_DEFAULT_CFG)
+    chosen: dict[str, Any] = copy.deepcopy(mtq.FP8_DEFAULT_CFG)
     experts = copy.deepcopy(mtq.NVFP4_EXPERTS_ONLY_CFG["quant_cfg"])
     # Later entries win: of the second preset only what it switches on.
     chosen["quant_cfg"] = [*chosen["quant_cfg"], *(entry for entry in experts if "cfg" in entry)]

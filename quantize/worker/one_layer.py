@@ -38,4 +38,4 @@ def one_layer(source: Source, index: int, device: str) -> Qwen3_5MoeTextModel:
     model.rotary_emb = type(model.rotary_emb)(config=config, device=device)  # computed, not loaded
     model.embed_tokens = torch.nn.Embedding(_VOCABULARY, config.hidden_size, device=device, dtype=torch.bfloat16)
     model.norm = torch.nn.Identity()
-    return model.requires_grad_(False)  # noqa: FBT003  torch's own signature
+    return model.requires_grad_(False)
