@@ -1,19 +1,19 @@
 """The tables of CUDA graph use that vLLM writes into its log with `--cudagraph-metrics`.
 
 Source: `CUDAGraphLogging` in vllm/compilation/cuda_graph.py and `LoggingStatLogger.log` in vllm/v1/metrics/loggers.py,
-vLLM 0.26.0. Every `VLLM_LOG_STATS_INTERVAL` seconds (10 by default) the steps since the last table are counted by tokens,
-padded tokens and mode, and written as one message of many lines; an interval without steps has no table. The formatter
-ends each line of a message with a carriage return and repeats the prefix, the message's own last line is empty:
+vLLM 0.26.0. Every `VLLM_LOG_STATS_INTERVAL` seconds (10 by default) the steps since the last table are counted by
+tokens, padded tokens and mode, and written as one message of many lines; an interval without steps has no table. The
+formatter ends each line with a carriage return and repeats the prefix; the last line of the message is empty:
 
-    INFO 11-30 02:49:01 [cuda_graph.py:133] **CUDAGraph Config Settings:**
-    INFO 11-30 02:49:01 [cuda_graph.py:133]
-    INFO 11-30 02:49:01 [cuda_graph.py:133] - Mode: FULL_AND_PIECEWISE
-    INFO 11-30 02:49:01 [cuda_graph.py:133] - Capture sizes: [5, 10, 20]
+    INFO 11-30 02:49:01 [cuda_graph.py:123] **CUDAGraph Config Settings:**
+    INFO 11-30 02:49:01 [cuda_graph.py:123]
+    INFO 11-30 02:49:01 [cuda_graph.py:123] - Mode: FULL_AND_PIECEWISE
+    INFO 11-30 02:49:01 [cuda_graph.py:123] - Capture sizes: [5, 10, 20]
     ...
-    INFO 11-30 02:49:01 [cuda_graph.py:133] | Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |
-    INFO 11-30 02:49:01 [cuda_graph.py:133] |-----------------|---------------|--------------|--------------|-------|
-    INFO 11-30 02:49:01 [cuda_graph.py:133] | 15              | 20            | 5            | FULL         | 812   |
-    INFO 11-30 02:49:01 [cuda_graph.py:133]
+    INFO 11-30 02:49:01 [cuda_graph.py:123] | Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |
+    INFO 11-30 02:49:01 [cuda_graph.py:123] |-----------------|---------------|--------------|--------------|-------|
+    INFO 11-30 02:49:01 [cuda_graph.py:123] | 15              | 20            | 5            | FULL         | 812   |
+    INFO 11-30 02:49:01 [cuda_graph.py:123]
 
 Only steps of the target model are counted, not those of its draft layers.
 """

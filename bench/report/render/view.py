@@ -11,6 +11,7 @@ from bench.report.render.figure_gauges import gauge_figure, gauges_of
 from bench.report.render.figure_latency import Limit, latency_figure, undrawn
 from bench.report.render.figure_startup import startup_figure
 from bench.report.render.figure_timeline import timeline_figure
+from bench.report.render.graphs import GraphUse, graph_use
 from bench.report.render.samples import Samples
 from bench.report.render.verdict import Headline, headline
 
@@ -96,6 +97,7 @@ class View:
         timelines: one drawing a point and run.
         timelines_left_out: points and runs beyond `PANELS_DRAWN`.
         starts: of the engine.
+        graphs: how CUDA graphs were used; None where the engine did not tell.
         gauges: drawings by run.
         environment: (dotted key, value) in order of the file.
         environment_left_out: rows beyond `ENVIRONMENT_ROWS`.
@@ -109,6 +111,7 @@ class View:
     timelines: tuple[Drawing, ...]
     timelines_left_out: int
     starts: tuple[Start, ...]
+    graphs: GraphUse | None
     gauges: tuple[tuple[str, tuple[Markup, ...]], ...]
     environment: tuple[tuple[str, str], ...]
     environment_left_out: int
@@ -129,6 +132,7 @@ def view_of(report: Report, evidence: Evidence) -> View:
         timelines=tuple(_timelines(panels[:PANELS_DRAWN], samples)),
         timelines_left_out=max(0, len(panels) - PANELS_DRAWN),
         starts=tuple(Start(start, startup_figure(start) if start.stages else None) for start in starts),
+        graphs=graph_use(report, evidence),
         gauges=tuple(_gauges(evidence, samples)),
         environment=tuple(rows[:ENVIRONMENT_ROWS]),
         environment_left_out=max(0, len(rows) - ENVIRONMENT_ROWS),
