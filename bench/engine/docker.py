@@ -102,6 +102,7 @@ class DockerEngine(OwnEngine):
         launch = self._launch
         key = secrets.token_urlsafe(_KEY_BYTES)
         setup = Setup(
+            name=f"streamproof-{launch.model}-{secrets.token_hex(4)}",
             image=launch.image,
             arguments=launch.arguments(_EVERYWHERE, PORT),
             environment={**cache_environment(Path(CACHES)), **launch.env},

@@ -53,6 +53,7 @@ class Setup:
     """What differs between containers.
 
     Attributes:
+        name: of the container.
         image: that runs.
         arguments: of its entrypoint.
         environment: variables beside the image's own, no secrets.
@@ -64,6 +65,7 @@ class Setup:
         labels: of the container.
     """
 
+    name: str
     image: EngineImage
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -84,6 +86,7 @@ def create_options(setup: Setup) -> dict[str, Any]:
     if setup.gpus:  # pinned memory that a GPU reads from is locked
         limits.append(Ulimit(name="memlock", soft=-1, hard=-1))
     return {
+        "name": setup.name,
         "image": setup.image.id,
         "command": list(setup.arguments),
         "environment": {**setup.environment, **setup.secrets},

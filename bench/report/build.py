@@ -33,6 +33,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
         StreamproofError: evidence that contradicts itself.
     """
     recipe, measurement = evidence.recipe, Measurement.of(evidence)
+    containers = measurement.seen.containers
     kinds = {started.kind_of_engine for started in measurement.seen.started.values()}
     engine_kind = kinds.pop() if len(kinds) == 1 else None
     external = engine_kind == "external"
@@ -44,7 +45,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
     claims = verdicts(measurement, judged, evidence.environment, external=external)
     interrupted = measurement.seen.interrupted
     by_user = interrupted is not None and interrupted.cause == "user"
-    unreal = not_real(recipe, external=external, partial=partial)
+    unreal = not_real(recipe, external=external, partial=partial, containers=containers)
     return Report(
         title=title(recipe, unreal),
         target=recipe.target,
@@ -62,7 +63,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
         ),
         claims=claims,
         checks=judged,
-        assumptions=assumptions(recipe),
+        assumptions=assumptions(recipe, containers),
         definitions=dict(DEFINITIONS),
     )
 

@@ -9,6 +9,9 @@ from bench.records import E2E_DEFINITION
 from bench.report.model import Assumption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.observe.observations import ContainerFacts
     from recipes.schema import Point, Recipe
 
 DEFINITIONS: Final[dict[str, str]] = {
@@ -49,13 +52,16 @@ DEFINITIONS: Final[dict[str, str]] = {
 """Each number of a report, in one sentence."""
 
 
-def not_real(recipe: Recipe, *, external: bool, partial: bool) -> tuple[str, ...]:
+def not_real(
+    recipe: Recipe, *, external: bool, partial: bool, containers: Sequence[ContainerFacts] = ()
+) -> tuple[str, ...]:
     """What the title must name.
 
     Args:
         recipe: as it was run.
         external: somebody else's engine answered.
         partial: the run ended early.
+        containers: that the engine ran in.
     """
     flags, checkpoint = recipe.engine.flags, recipe.checkpoint
     dummy = checkpoint.kind == "dummy" or flags.get("load_format") == "dummy"
@@ -67,6 +73,8 @@ def not_real(recipe: Recipe, *, external: bool, partial: bool) -> tuple[str, ...
         "CPU": recipe.hardware.kind == "cpu",
         "scaled prompts": bool(scaled(recipe, "workload")),
         "external engine": external,
+        "image given by hand": any(container.given for container in containers),
+        "base image replaced": any(container.base_replaced for container in containers),
         "partial": partial,
     }
     return tuple(words for words, true in found.items() if true)
@@ -84,14 +92,34 @@ def title(recipe: Recipe, unreal: tuple[str, ...]) -> str:
     return f"{recipe.title} ({', '.join(unreal)})" if unreal else recipe.title
 
 
-def assumptions(recipe: Recipe) -> tuple[Assumption, ...]:
-    """Every value that the source does not give, or that was scaled, in order of its key."""
+def assumptions(recipe: Recipe, containers: Sequence[ContainerFacts] = ()) -> tuple[Assumption, ...]:
+    """Every value that the source does not give, or that was scaled, in order of its key; then what ran it, if given.
+
+    Args:
+        recipe: as it was run.
+        containers: that the engine ran in.
+    """
     values = recipe.model_dump(mode="json", exclude_none=True)
-    return tuple(
+    of_recipe = [
         Assumption(key=key, value=_words(_at(values, key)), kind=source.kind, why=source.why or "")
         for key, source in sorted(recipe.sources.items())
         if source.kind in ("assumption", "scaled")
-    )
+    ]
+    return tuple(dict.fromkeys((*of_recipe, *(found for one in containers for found in _of_image(one)))))
+
+
+def _of_image(container: ContainerFacts) -> Iterator[Assumption]:
+    if container.given:
+        yield Assumption(
+            key="image", value=container.image_id, kind="assumption", why="given by hand instead of the target's own"
+        )
+    if container.base_replaced:
+        yield Assumption(
+            key="image base",
+            value=container.base_digest or "unknown",
+            kind="assumption",
+            why="takes the place of the base that docker/pins.toml names",
+        )
 
 
 def holds_for(recipe: Recipe, point: Point) -> str:

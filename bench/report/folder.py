@@ -98,7 +98,7 @@ def rendered(report: Report, evidence: Evidence) -> dict[str, bytes]:
     written = Report.model_validate_json(raw)
     return {
         files.REPORT: raw,
-        files.MARKDOWN: render_markdown(written).encode(),
+        files.MARKDOWN: render_markdown(written, evidence.observations).encode(),
         files.PAGE: render_page(written, evidence).encode(),
     }
 

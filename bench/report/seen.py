@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from bench.errors import StreamproofError
 from bench.observe.observations import (
     ClientSelf,
+    ContainerFacts,
     Counters,
     EngineEvent,
     EngineStarted,
@@ -63,6 +64,11 @@ class Seen:
     interrupted: Interrupted | None = None
     finished: bool = False
     last_s: float = 0.0
+
+    @property
+    def containers(self) -> tuple[ContainerFacts, ...]:
+        """That engines ran in, one for each start that had one."""
+        return tuple(seen.container for _, seen in sorted(self.started.items()) if seen.container is not None)
 
 
 def index(observations: Iterable[Observation]) -> Seen:

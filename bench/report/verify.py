@@ -130,7 +130,10 @@ class _Check:
             self.notes.append(f"report.md and report.html were not compared with report.json. {other}")
             return
         with _computing():
-            drawn = {files.MARKDOWN: render_markdown(report), files.PAGE: render_page(report, evidence)}
+            drawn = {
+                files.MARKDOWN: render_markdown(report, evidence.observations),
+                files.PAGE: render_page(report, evidence),
+            }
         changed = [name for name, text in drawn.items() if contents[name] != text.encode()]
         if changed:
             remedy = f"Unless it was edited, another commit of this version drew it: {report.producer.commit}."

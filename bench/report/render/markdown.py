@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bench.observe.observations import EngineStarted
 from bench.report.render import words
 from bench.report.render.verdict import headline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench.observe.observations import Observation
     from bench.report.model import Report
 
 _SPECIAL: Final = re.compile(r"[\\`*_{}\[\]<>#|~&$]|^[-+=]|(?<=^\d)[.)](?=\s)")
@@ -40,6 +44,14 @@ _ENVIRONMENT: Final = Environment(
 _ENVIRONMENT.globals |= {"words": words}
 
 
-def render_markdown(report: Report) -> str:
-    """Writes it: the same report always gives the same bytes."""
-    return _ENVIRONMENT.get_template("report.md.j2").render(report=report, headline=headline(report))
+def render_markdown(report: Report, observations: Iterable[Observation] = ()) -> str:
+    """Writes it: the same report and observations always give the same bytes.
+
+    Args:
+        report: what is told.
+        observations: of its evidence; an engine that ran in a container is told with its image.
+    """
+    containers = [seen.container for seen in observations if isinstance(seen, EngineStarted)]
+    # Several starts of one image differ in nothing that is told.
+    images = list({container.image_id: container for container in containers if container is not None}.values())
+    return _ENVIRONMENT.get_template("report.md.j2").render(report=report, headline=headline(report), images=images)
