@@ -53,6 +53,18 @@ verify folder *options:
 doctor *logs:
     @{{ python }} doctor "$@"
 
+# Before a GPU is touched: memory, cache blocks, CUDA graphs, prefix hits, floors; what fits and which flag to change
+[group("explain")]
+[no-exit-message]
+preflight target *options:
+    @{{ python }} preflight "$@"
+
+# Which CUDA graphs a run replayed, padded, never used, and the capture list that its steps needed
+[group("explain")]
+[no-exit-message]
+graphs report *options:
+    @{{ python }} graphs "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]

@@ -13,6 +13,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from bench.errors import UsageError
+from bench.explain.graphs.cli_graphs import graphs
+from bench.explain.preflight.cli_preflight import preflight
 from bench.images.cli_pin import pin
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
@@ -267,4 +269,6 @@ def bundle(
 
 
 app.command()(pin)
+app.command()(preflight)
+app.command()(graphs)
 app.add_typer(quantize_app, name="quantize")

@@ -52,8 +52,8 @@ def graph_use(report: Report, evidence: Evidence) -> GraphUse | None:
     more = len(often) - _WITHOUT_SHOWN
     return GraphUse(
         summary=f"{words.plural(coverage.steps, 'step')} were seen in {coverage.covered_s:g} of "
-        f"{coverage.window_s:.0f} s of the measured windows: {words.percent(coverage.covered)} replayed a graph, and padding was "
-        f"{words.percent(coverage.padding)} of the tokens.",
+        f"{coverage.window_s:.0f} s of the measured windows: {words.percent(coverage.covered)} replayed a graph, and "
+        f"padding was {words.percent(coverage.padding)} of the tokens.",
         mode=coverage.mode,
         rows=tuple(
             (
