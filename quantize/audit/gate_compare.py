@@ -22,6 +22,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from quantize.audit.diagnose import diagnose
+from quantize.audit.measure import LIMIT
 from quantize.audit.model import NAMED, Gate, GateName
 from quantize.audit.scene import Findings, Scene, not_checked
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from quantize.audit.measure import Distance
     from quantize.audit.model import Figure
 
-LOWEST_LARGEST: Final = 6 * 17 / 18
-"""Where the largest value of a block lies at least, in units of its scale."""
-LIMIT: Final = math.sqrt((15 * 1.0**2 + (6 - LOWEST_LARGEST) ** 2) / (15 * 5.0**2 + LOWEST_LARGEST**2))
-"""Largest relative error that NVFP4 allows a tensor: 0.193."""
 MAX_CALIBRATED: Final = 0.99
 """Share of blocks above which a tensor counts as max calibrated; a search over scales leaves a small minority there."""
 NO_SOURCE: Final = "no source was named (--source)"

@@ -131,7 +131,8 @@ def kv_gate(scene: Scene) -> Gate:
     findings = Findings(GateName.KV_CACHE)
     found = scene.contents.kv_scales
     for name in found:
-        if not is_scale(value := scene.scalars[name]):
+        value = scene.scalars.get(name)
+        if value is not None and not is_scale(value):
             findings.add(name, f"is {value:g}, not a positive number")
     attention = _attention(scene)
     if found and scene.kv_cache is None:

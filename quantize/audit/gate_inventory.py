@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quantize.audit.contents import KV_SCALES, PARTS
+from quantize.audit.folder import INDEX
 from quantize.audit.header import BITS
 from quantize.audit.model import Gate, GateName
 from quantize.audit.numbers import BLOCK
-from quantize.audit.scene import SCALAR_SHAPES, Findings, Scene
+from quantize.audit.scene import Findings, Scene, is_scalar
 
 if TYPE_CHECKING:
     from quantize.audit.folder import Checkpoint
@@ -120,10 +121,12 @@ def sizes_gate(scene: Scene) -> Gate:
         unknown = unknown or (scene.inventory is None and scene.original is None)
     for tensor in scene.contents.kv_scales.values():
         predicted += 4
-        if tensor.dtype != "F32" or tensor.shape not in SCALAR_SHAPES:
+        if not is_scalar(tensor):
             findings.add(tensor.name, f"is {_named(tensor)}, not one F32")
     actual = scene.checkpoint.data_bytes
-    _check_totals(scene, findings, predicted, actual)
+    said = scene.checkpoint.total_size
+    if said is not None and said != actual:
+        findings.add(INDEX, f"says total_size {said:,}; the tensors have {actual:,} bytes")
     stored = sum(part.size for parts in scene.contents.quantized.values() for part in parts.values())
     figures = {
         "predicted bytes": predicted,
@@ -158,7 +161,7 @@ def _check_part(findings: Findings, part: str, tensor: Tensor, rows: int, column
         if (tensor.dtype, tensor.shape) != (dtype, shape):
             findings.add(tensor.name, f"is {_named(tensor)}, not {dtype} {list(shape)}")
         return rows * columns // per
-    if tensor.dtype != "F32" or tensor.shape not in SCALAR_SHAPES:
+    if not is_scalar(tensor):
         findings.add(tensor.name, f"is {_named(tensor)}, not one F32")
     return 4
 
@@ -187,14 +190,6 @@ def _check_plain(scene: Scene, findings: Findings, name: str, tensor: Tensor) ->
     if tensor.dtype not in FLOATING and scene.original is None:
         findings.add(name, f"is {tensor.dtype}, neither NVFP4 nor a floating-point type")
     return tensor.size
-
-
-def _check_totals(scene: Scene, findings: Findings, predicted: int, actual: int) -> None:
-    if predicted != actual and not findings.count:
-        findings.add("all tensors", f"have {actual:,} bytes, {actual - predicted:+,} against the prediction")
-    said = scene.checkpoint.total_size
-    if said is not None and said != actual:
-        findings.add("model.safetensors.index.json", f"says total_size {said:,}; the tensors have {actual:,} bytes")
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:

@@ -14,6 +14,8 @@ from quantize.audit.scene import Findings, Scene, is_scale
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from quantize.audit.header import Tensor
+
 PACKED: Final = (
     ("gate_proj", "up_proj"),
     ("q_proj", "k_proj", "v_proj"),
@@ -53,8 +55,14 @@ def scales_gate(scene: Scene) -> Gate:
 def _check_scalars(scene: Scene, findings: Findings) -> None:
     for parts in scene.contents.quantized.values():
         for part in ("weight_scale_2", "input_scale"):
-            if part in parts and not is_scale(value := scene.scalars[parts[part].name]):
+            value = _value(scene, parts.get(part))
+            if value is not None and not is_scale(value):
                 findings.add(parts[part].name, f"is {value:g}, not a positive number")
+
+
+def _value(scene: Scene, tensor: Tensor | None) -> float | None:
+    """Of a scalar; None where there is none, which other gates name."""
+    return None if tensor is None else scene.scalars.get(tensor.name)
 
 
 def packed_groups(modules: Sequence[str]) -> Iterator[list[str]]:
@@ -70,8 +78,7 @@ def packed_groups(modules: Sequence[str]) -> Iterator[list[str]]:
 
 def _scale_2(scene: Scene, module: str) -> float | None:
     """A linear's `weight_scale_2`, where it is a scale."""
-    tensor = scene.contents.quantized[module].get("weight_scale_2")
-    value = None if tensor is None else scene.scalars[tensor.name]
+    value = _value(scene, scene.contents.quantized[module].get("weight_scale_2"))
     return value if value is not None and is_scale(value) else None
 
 
@@ -89,7 +96,7 @@ def _check_amax(scene: Scene, findings: Findings) -> None:
     together = {module: max(amax.get(m, 0.0) for m in group) for group in packed_groups(list(amax)) for module in group}
     for module, own in amax.items():
         largest, scale = together.get(module, own), _scale_2(scene, module)
-        if scale is None or _is_packed_apart(scene, module):
+        if scale is None or _is_packed_apart(scene, module) or scene.linears[module].is_another_weight:
             continue
         divisors = (numbers.AMAX_PER_SCALE_2, numbers.AMAX_PER_SCALE_2_FOUR_OVER_SIX)
         if not any(abs(scale - largest / divisor) <= EXACT * scale for divisor in divisors):
@@ -108,8 +115,8 @@ def _is_packed_apart(scene: Scene, module: str) -> bool:
 
 
 def _span(scene: Scene, part: str) -> dict[str, float | None]:
-    values = [scene.scalars[parts[part].name] for parts in scene.contents.quantized.values() if part in parts]
-    sound = [value for value in values if is_scale(value)]
+    values = (_value(scene, parts.get(part)) for parts in scene.contents.quantized.values())
+    sound = [value for value in values if value is not None and is_scale(value)]
     if not sound:
         return {f"smallest {part}": None, f"largest {part}": None}
     return {f"smallest {part}": min(sound), f"largest {part}": max(sound)}
@@ -119,7 +126,7 @@ def _note_inputs(scene: Scene, findings: Findings) -> None:
     """Unequal input scales of packed layers are no fault: vLLM takes the largest, which clips nothing."""
     unequal = 0
     for group in packed_groups(list(scene.contents.quantized)):
-        tensors = [scene.contents.quantized[module].get("input_scale") for module in group]
-        unequal += len({scene.scalars[tensor.name] for tensor in tensors if tensor is not None}) > 1
+        values = {_value(scene, scene.contents.quantized[module].get("input_scale")) for module in group}
+        unequal += len(values - {None}) > 1
     if unequal:
         findings.notes.append(f"{unequal:,} groups of packed layers have unequal input scales; vLLM takes the largest")

@@ -29,6 +29,12 @@ COPY_PIECE: Final = 8 << 20
 """Bytes compared at once."""
 DTYPES: Final = {"BF16": "<u2", "F16": "<f2", "F32": "<f4"}
 """Of a source, by the format's names; BF16 is read as bits."""
+LOWEST_LARGEST: Final = 6 * 17 / 18
+"""Where the largest value of a block lies at least, in units of its scale."""
+LIMIT: Final = math.sqrt((15 * 1.0**2 + (6 - LOWEST_LARGEST) ** 2) / (15 * 5.0**2 + LOWEST_LARGEST**2))
+"""Largest relative error that NVFP4 allows a tensor: 0.193; `quantize.audit.gate_compare` derives it."""
+COSINE_LIMIT: Final = math.sqrt(1 - LIMIT**2)
+"""Smallest cosine between a tensor and its source that goes with it: 0.981."""
 _OPEN: Final[dict[tuple[str, str], int]] = {}
 """Descriptors that this process holds, by folder and file: not one more open a tensor."""
 
@@ -139,6 +145,11 @@ class LinearResult:
     bad_scales: int
     first_bad: tuple[int, int, int] | None
     distance: Distance | None
+
+    @property
+    def is_another_weight(self) -> bool:
+        """Whether it points elsewhere than its source: then no scale of it can be compared with that."""
+        return self.distance is not None and not self.distance.cosine >= COSINE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from quantize.audit.model import NAMED, Figure, Gate, GateName, Offender, Verdic
 from quantize.audit.patterns import IgnoreList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from quantize.audit.folder import Checkpoint
     from quantize.audit.header import Tensor
@@ -49,7 +49,7 @@ class Scene:
         hf_quant_config: what hf_quant_config.json declares.
         ignored: the ignore list that counts: config.json's, else the other one.
         original: the BF16 source; None where none was named.
-        scalars: values of all FP32 scalars, by name; NaN for one that is no scalar.
+        scalars: values of all FP32 scalars, by name; gate 2 names those that are none.
         linears: what was measured, by module.
         copies: likewise, by name.
     """
@@ -106,9 +106,9 @@ def build_scene(checkpoint: Checkpoint, source: Checkpoint | None) -> Scene:
     for parts in contents.quantized.values():
         for part in ("weight_scale_2", "input_scale"):
             if part in parts:
-                scene.scalars[parts[part].name] = _scalar(checkpoint, parts[part])
-    for name, tensor in contents.kv_scales.items():
-        scene.scalars[name] = _scalar(checkpoint, tensor)
+                _read_scalar(scene, parts[part])
+    for tensor in contents.kv_scales.values():
+        _read_scalar(scene, tensor)
     return scene
 
 
@@ -130,10 +130,14 @@ def _settle_optional_parts(scene: Scene) -> None:
     inventory.without_vision = True
 
 
-def _scalar(checkpoint: Checkpoint, tensor: Tensor) -> float:
-    if tensor.dtype != "F32" or tensor.shape not in SCALAR_SHAPES:
-        return math.nan
-    return float(np.frombuffer(read(extent(checkpoint, tensor)), "<f4")[0])
+def _read_scalar(scene: Scene, tensor: Tensor) -> None:
+    if is_scalar(tensor):
+        scene.scalars[tensor.name] = float(np.frombuffer(read(extent(scene.checkpoint, tensor)), "<f4")[0])
+
+
+def is_scalar(tensor: Tensor) -> bool:
+    """Whether a tensor is one FP32 number."""
+    return tensor.dtype == "F32" and tensor.shape in SCALAR_SHAPES
 
 
 def extent(checkpoint: Checkpoint, tensor: Tensor) -> Extent:
@@ -171,7 +175,7 @@ def linear_job(scene: Scene, module: str) -> LinearJob | None:
     job = LinearJob(module, rows, columns, extent(checkpoint, weight), extent(checkpoint, scale))
     source = scene.source_weight(module)
     scale_2 = parts.get("weight_scale_2")
-    value = math.nan if scale_2 is None else scene.scalars[scale_2.name]
+    value = math.nan if scale_2 is None else scene.scalars.get(scale_2.name, math.nan)
     comparable = source is not None and source.dtype in DTYPES and source.shape == (rows, columns)
     if scene.original is None or source is None or not comparable or not is_scale(value):
         return job
@@ -207,14 +211,13 @@ class Findings:
 
     def add(self, name: str, reason: str, *, counts: int = 1) -> None:
         """Notes one; `counts` for one line that stands for several tensors."""
-        self.count += counts
-        if len(self._kept) < NAMED:
-            self._kept.append(Offender(name=shown(name), reason=reason))
+        self.add_all([Offender(name=shown(name), reason=reason)])
+        self.count += counts - 1
 
-    def add_all(self, offenders: Iterable[Offender]) -> None:
-        """Notes several."""
-        for offender in offenders:
-            self.add(offender.name, offender.reason)
+    def add_all(self, offenders: Sequence[Offender]) -> None:
+        """Notes several, whose names are safe to show already."""
+        self.count += len(offenders)
+        self._kept += offenders[: NAMED - len(self._kept)]
 
     def gate(self, passed: str, failed: str, figures: dict[str, Figure], *, unchecked: str = "") -> Gate:
         """The gate.
