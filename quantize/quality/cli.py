@@ -28,6 +28,12 @@ def quality(
     base_url: Annotated[
         str | None, typer.Option(help="A server that already serves the quantized checkpoint, instead of starting one.")
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --base-url and --quantized: that server's log, for what it says of loading.", exists=True
+        ),
+    ] = None,
     reference_url: Annotated[str | None, typer.Option(help="The same for the reference.")] = None,
     model: Annotated[str | None, typer.Option(help="With an address: the model to ask for.")] = None,
     by: Annotated[
@@ -77,6 +83,7 @@ def quality(
                 quantized=quantized,
                 reference=reference,
                 base_url=base_url,
+                log=log,
                 reference_url=reference_url,
                 model=model,
                 method=by,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quantize.quality.served import CheckName, LoadedTensors, Outcome
     from quantize.quality.side import Side
 
+TRACKED: Final = '{"enable_weights_track":true}'
 METHOD: Final = "modelopt_fp4"
 """What a single-format NVFP4 checkpoint must be served with."""
 LEAST_TOKENS_A_STEP: Final = 0.9
@@ -58,7 +59,7 @@ def judge(  # noqa: PLR0913  what a verdict rests on
         "experts": _named(quantized.experts, "parts of routed experts"),
         "drafter": _named(quantized.drafter, "tensors of the MTP head")
         if quantized.drafting
-        else ("no information", "the engine was not told to draft: the recipe has no speculative_config"),
+        else ("no information", "nothing was drafted: the recipe has no speculative_config"),
         "method": _method(quantized, stand_in),
         "backend": _backend(quantized, stand_in),
         "replies": _replies(quantized),
@@ -87,16 +88,12 @@ def _array(side: Side | None) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 
 def _load(side: Side) -> tuple[Outcome, str]:
-    if not side.own:
-        return "no information", "the server was there already: how it was started, and its log, are not known"
-    if side.decoder is None:
-        return "no information", "the engine started with its weights tracked, but its loaders named nothing"
+    if not side.logged:
+        return "no information", "the engine's log is not known, and so not how it was started"
+    if not side.tracked:
+        return "no information", f"started without --model-loader-extra-config '{TRACKED}'"
     outcome, detail = _named(side.decoder, "other tensors of the decoder")
-    tracked = (
-        "started with enable_weights_track, which misses nothing among norms and convolutions and does not look at "
-        "linear layers and experts"
-    )
-    return outcome, f"{tracked}; its loaders named {detail}"
+    return outcome, f"started with its weights tracked, which covers norms and no linear layer or expert; {detail}"
 
 
 def _named(tensors: LoadedTensors | None, what: str) -> tuple[Outcome, str]:
@@ -125,7 +122,7 @@ def _backend(side: Side, stand_in: str | None) -> tuple[Outcome, str]:
     if stand_in is not None:
         return "no information", f"served was {stand_in}"
     engine = side.engine
-    if not side.own or engine is None:
+    if not side.logged or engine is None:
         return "no information", "the engine's log is not known"
     if engine.moe_line is None or "NvFp4" not in engine.moe_line:
         return "failed", f"no NVFP4 backend was chosen for the experts: {engine.moe_line or 'the log names none'}"

@@ -43,6 +43,7 @@ _NO_KV_SCALES: Final = re.compile(r"^Using KV cache scaling factor ([\d.]+) ")
 _LOAD: Final = re.compile(r"^Loading weights took ([\d.]+) seconds")
 _MEMORY: Final = re.compile(r"^Model loading took ([\d.]+) GiB")
 _DRAFTER: Final = "Loading drafter model"
+_ARGUMENTS: Final = re.compile(r"^non-default args: .*'enable_weights_track': True")
 _WEIGHT: Final = re.compile(r"^Loaded weight (\S+) with shape")
 _EXPERT: Final = re.compile(r"^Loaded expert (\d+) of shard (w[123]) into (\w+) for layer (\S+)")
 _LAYER: Final = re.compile(r"(?:^|\.)layers\.(\d+)\.")
@@ -56,6 +57,8 @@ class LoadLog:
         quantization: the method that the engine resolved; "None" becomes None.
         told_quantization: whether it told one at all.
         moe_backend, moe_line, linear_kernel, weight_only, kv_scales, load_s, loaded_gib: see `EngineFacts`.
+        tracked: the weights tracker was on.
+        drafting: a drafter was loaded.
         names_tensors: whether the loaders spoke.
         experts: (drafter?, layer, expert, shard, parameter) that were loaded.
         decoder, drafter: names of the other tensors, without what the modules around them are called.
@@ -70,6 +73,8 @@ class LoadLog:
     kv_scales: str | None = None
     load_s: float | None = None
     loaded_gib: float | None = None
+    tracked: bool = False
+    drafting: bool = False
     names_tensors: bool = False
     experts: set[tuple[bool, int, int, str, str]] = field(default_factory=set)
     decoder: set[str] = field(default_factory=set)
@@ -91,7 +96,7 @@ def read_load_log(lines: Iterable[LogLine]) -> LoadLog:
             names.add(found[1])
             log.names_tensors = True
         elif message.startswith(_DRAFTER):
-            names = log.drafter
+            names, log.drafting = log.drafter, True
         else:
             _read_fact(log, message)
     return log
@@ -107,6 +112,8 @@ def _read_fact(log: LoadLog, message: str) -> None:
             log.moe_backend, log.moe_line = found[1], message
     elif found := _LINEAR.match(message):
         log.linear_kernel = found[1]
+    elif _ARGUMENTS.match(message):
+        log.tracked = True
     elif _WEIGHT_ONLY in message:
         log.weight_only = True
     elif found := _NO_KV_SCALES.match(message):

@@ -33,22 +33,19 @@ ExpertKey: TypeAlias = tuple[bool, int, int, str, str]
 _KeyT = TypeVar("_KeyT")
 
 
-def compare(
-    tensors: Mapping[str, Tensor], log: LoadLog, *, drafting: bool
-) -> tuple[LoadedTensors, LoadedTensors, LoadedTensors | None]:
+def compare(tensors: Mapping[str, Tensor], log: LoadLog) -> tuple[LoadedTensors, LoadedTensors, LoadedTensors | None]:
     """Routed experts, the rest of the decoder, and the drafter beside what the engine named.
 
     Args:
         tensors: of the checkpoint.
-        log: of the engine's start, with the loaders speaking.
-        drafting: the engine was told to draft with the checkpoint's MTP head; otherwise it loads none of it.
+        log: of the engine's start, with the loaders speaking. Without a drafter, none of the MTP head is loaded.
     """
     experts: dict[ExpertKey, str] = {}
     plain: dict[bool, dict[str, str]] = {False: {}, True: {}}
     unseen = {False: 0, True: 0}
     for tensor in tensors.values():
         drafter = tensor.name.startswith("mtp.")
-        if drafter and not drafting:
+        if drafter and not log.drafting:
             continue
         keys = list(_expert_keys(tensor, drafter=drafter))
         if keys:
@@ -62,7 +59,7 @@ def compare(
     return (
         _outcome(mine, log.experts, 0),
         _outcome(plain[False], log.decoder, unseen[False]),
-        _drafter(plain[True], drafted, log, unseen[True]) if drafting else None,
+        _drafter(plain[True], drafted, log, unseen[True]) if log.drafting else None,
     )
 
 

@@ -101,29 +101,51 @@ def by_engine(  # noqa: PLR0913  two checkpoints differ in all of these
     )
     clock = RunClock.start()
     engine = ProcessEngine(launch, run=0, clock=clock.now, on_progress=job.display.engine)
-    # The headers are read before the engine is: a damaged checkpoint must not cost minutes of a GPU.
-    tensors = open_checkpoint(checkpoint).tensors
     with engine as running:
         side = _ask(job, settings, folder, running)
-        said = read_log_file(log)
-        experts, decoder, drafter = compare(tensors, said, drafting="speculative_config" in flags)
-        side = side.model_copy(
-            update={
-                "checkpoint": digest,
-                "own": True,
-                "engine": engine_facts(running.started, said),
-                "told_method": said.told_quantization,
-                "drafting": "speculative_config" in flags,
-                **({"experts": experts, "decoder": decoder, "drafter": drafter} if said.names_tensors else {}),
-            }
-        )
-    return _keep(side, folder)
+        side = _with_log(side, running, log, checkpoint)
+    return _keep(side.model_copy(update={"checkpoint": digest}), folder)
+
+
+def _with_log(side: Side, running: RunningEngine, log: Path, checkpoint: Path) -> Side:
+    """What the engine's log adds."""
+    said = read_log_file(log)
+    named = {}
+    if said.names_tensors:
+        experts, decoder, drafter = compare(open_checkpoint(checkpoint).tensors, said)
+        named = {"experts": experts, "decoder": decoder, "drafter": drafter}
+    return side.model_copy(
+        update={
+            "logged": True,
+            "tracked": said.tracked,
+            "engine": engine_facts(running.started, said),
+            "told_method": said.told_quantization,
+            "drafting": said.drafting,
+            **named,
+        }
+    )
 
 
 def by_url(  # noqa: PLR0913  as above
-    job: Job, settings: Settings, folder: Path, *, url: str, model: str | None, api_key: str | None
+    job: Job,
+    settings: Settings,
+    folder: Path,
+    *,
+    url: str,
+    model: str | None,
+    api_key: str | None,
+    log: tuple[Path, Path] | None,
 ) -> Side:
     """Measures a server that is already there.
+
+    Args:
+        job: see there.
+        settings: of this side.
+        folder: to keep everything in.
+        url: where it is.
+        model: what to ask for; None takes the only one there is.
+        api_key: where it wants one.
+        log: its log and the folder of the checkpoint that it serves, where both can be read.
 
     Raises:
         StreamproofError: nothing answers there, or it refuses.
@@ -132,6 +154,8 @@ def by_url(  # noqa: PLR0913  as above
     engine: Engine = ExternalEngine(url, model=model, api_key=api_key, run=0, clock=RunClock.start().now)
     with engine as running:
         side = _ask(job, settings, folder, running)
+        if log is not None:
+            side = _with_log(side, running, *log)
     return _keep(side, folder)
 
 
@@ -150,7 +174,6 @@ def _ask(job: Job, settings: Settings, folder: Path, running: RunningEngine) -> 
     return Side(
         settings=settings,
         checkpoint=None,
-        own=False,
         engine=engine_facts(running.started, None),
         drafting=drafts is not None,
         replies=serving.replies,
@@ -195,7 +218,7 @@ def by_transformers(job: Job, settings: Settings, folder: Path, *, checkpoint: P
             f"transformers could not run {checkpoint}: {last[:300]}",
             remedy=f"The whole log is in {log}. It needs 4 bytes of memory for each parameter.",
         )
-    return _keep(Side(settings=settings, checkpoint=digest, own=True, engine=None), folder)
+    return _keep(Side(settings=settings, checkpoint=digest, engine=None), folder)
 
 
 def _quarters(job: Job, what: str, total: int) -> Callable[[int], None]:

@@ -109,10 +109,9 @@ def _pair_text(
     own = reference.tokens[:, None]
     p_log, q_log = reference.logprob.astype(np.float64), quantized.logprob.astype(np.float64)
     p_top, q_top = reference.top_logprob.astype(np.float64), quantized.top_logprob.astype(np.float64)
-    same = reference.top_ids[:, :, None] == quantized.top_ids[:, None, :]  # (n, k of the one, k of the other)
     # A token in both lists, with the other model's logarithm beside it.
-    in_both = same.any(axis=2)
-    partner = np.take_along_axis(q_top, same.argmax(axis=2), axis=1)
+    in_both, place = _find(reference.top_ids, quantized.top_ids)
+    partner = q_top.ravel()[place]
     ratio = np.where(in_both, p_top - partner, 0.0)
     p_known = np.where(in_both, np.exp(p_top), 0.0).sum(axis=1)
     q_known = np.where(in_both, np.exp(partner), 0.0).sum(axis=1)
@@ -143,3 +142,22 @@ def _pair_text(
         reference.top_ids[:, 0] == own[:, 0],
         quantized.top_ids[:, 0] == own[:, 0],
     )
+
+
+def _find(wanted: NDArray[np.int32], among: NDArray[np.int32]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Looks up ids in the same row of another table: whether each is there, and where in the flattened table.
+
+    Args:
+        wanted: ids, (n, k).
+        among: ids, (n, m), none twice in a row.
+
+    Returns:
+        Both (n, k); the place means nothing where the id is not there.
+    """
+    span = 1 + int(max(wanted.max(initial=0), among.max(initial=0)))  # so that ids of two rows never meet
+    rows = np.arange(len(wanted), dtype=np.int64)[:, None] * span
+    keys = (rows + among).ravel()
+    order = np.argsort(keys)
+    found = np.minimum(np.searchsorted(keys[order], rows + wanted), len(keys) - 1)
+    place = order[found]
+    return keys[place] == rows + wanted, place

@@ -24,6 +24,8 @@ article's 16,384, beyond what the engine leaves free."""
 TRACKED: Final = {"enable_weights_track": True}
 PRECISION_FLAGS: Final = frozenset({"quantization", "kv_cache_dtype"})
 """What makes a recipe serve a quantized checkpoint; the BF16 reference is served without."""
+LARGEST_SHARE: Final = 0.85
+"""Of a GPU's memory that the engine may take: the logits must fit beside it."""
 _ALLOWED_LOGPROBS: Final = 20
 
 
@@ -86,6 +88,9 @@ def serving_flags(recipe: Recipe, *, quantized: bool, top_k: int) -> dict[str, F
     flags["model_loader_extra_config"] = TRACKED
     most = flags.get("max_num_batched_tokens")
     flags["max_num_batched_tokens"] = min(most, MOST_TOKENS) if isinstance(most, int) else MOST_TOKENS
+    if recipe.hardware.kind == "gpu":
+        share = flags.get("gpu_memory_utilization")
+        flags["gpu_memory_utilization"] = min(share, LARGEST_SHARE) if isinstance(share, float) else LARGEST_SHARE
     if top_k > _ALLOWED_LOGPROBS:
         flags["max_logprobs"] = top_k
     return flags

@@ -59,6 +59,7 @@ class Options:
     quantized: str | None
     reference: str | None
     base_url: str | None
+    log: Path | None
     reference_url: str | None
     model: str | None
     method: Method
@@ -116,6 +117,11 @@ def _check(options: Options) -> None:
         raise UsageError("--only reference: there is none", remedy="Name it with --reference or --reference-url.")
     if options.dequantized and options.base_url:
         raise UsageError("--dequantize needs a folder, not a server", remedy="Give --quantized instead of --base-url.")
+    if options.log and not (options.base_url and options.quantized):
+        raise UsageError(
+            "--log is the log of a server that was there already, serving a checkpoint that can be read",
+            remedy="Give --base-url and --quantized too.",
+        )
     if options.recipe.checkpoint.kind in ("hub", "dummy") and not (options.quantized or options.base_url):
         raise UsageError(
             f"{options.recipe.target} serves no quantized checkpoint of a folder",
@@ -134,11 +140,12 @@ class _Assessment:
         self._options = options
         self._display = display
         recipe = options.recipe
-        self._quantized = None if options.base_url else place(options.quantized or recipe.checkpoint.name)
+        named = options.quantized or (None if options.base_url else recipe.checkpoint.name)
+        self._quantized = place(named) if named else None
         self._reference = place(options.reference) if options.reference and not options.reference_url else None
         self.title = self._title()
         texts = self._texts(self._quantized or self._reference)
-        starts = self._quantized is not None or self._reference is not None
+        starts = not (options.base_url and (options.reference_url or not options.reference))
         gpus: tuple[Gpu, ...] = ()
         environment = None
         if starts:
@@ -173,7 +180,8 @@ class _Assessment:
             self._display.note(f"{name}: the server at {url}")
             key = os.environ.get(API_KEY)
             settings = self._settings({})
-            return measure.by_url(self._job, settings, folder, url=url or "", model=options.model, api_key=key)
+            log = (options.log, where.folder) if name == "quantized" and options.log and where else None
+            return measure.by_url(self._job, settings, folder, url=url or "", model=options.model, api_key=key, log=log)
         flags = serving_flags(
             options.recipe, quantized=name == "quantized" and not options.dequantized, top_k=options.top_k
         )

@@ -139,7 +139,8 @@ def acceptance(
 
     def step_ratio(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         mine_step: NDArray[np.float64] = 1 + drawn[..., 1:width].sum(axis=-1) / drawn[..., 0]
-        return mine_step / (1 + drawn[..., width + 1 :].sum(axis=-1) / drawn[..., width])
+        their_step: NDArray[np.float64] = 1 + drawn[..., width + 1 :].sum(axis=-1) / drawn[..., width]
+        return mine_step / their_step
 
     changes = [block_interval(sums, rate_change(position), seed=seed) for position in range(1, positions + 1)]
     return Acceptance(

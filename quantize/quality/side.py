@@ -51,7 +51,8 @@ class Side(Part):
     Attributes:
         settings: see there.
         checkpoint: digest of its folder; None for a server that was already there.
-        own: we started the engine and read its log.
+        logged: the engine's log was read.
+        tracked: it was started with the weights tracker on.
         engine: what it said; None with transformers.
         told_method: its log says which quantization method it resolved.
         drafting: it was told to draft.
@@ -62,8 +63,9 @@ class Side(Part):
 
     settings: Settings
     checkpoint: str | None
-    own: bool
     engine: EngineFacts | None
+    logged: bool = False
+    tracked: bool = False
     told_method: bool = False
     drafting: bool = False
     experts: LoadedTensors | None = None
