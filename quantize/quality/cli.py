@@ -8,13 +8,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from bench.cli import Overrides, Target, parse_overrides
-from recipes.load import load_recipe
-
 
 def quality(
-    target: Target,
-    overrides: Overrides = None,
+    target: Annotated[
+        str, typer.Argument(help="Whose engine and workload: a recipe (see `recipes`), or the path of one (.toml).")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override one value of the recipe; may be given several times."
+        ),
+    ] = None,
     *,
     quantized: Annotated[
         str | None, typer.Option(metavar="DIR", help="The quantized checkpoint; the recipe's own by default.")
@@ -68,10 +72,12 @@ def quality(
 
     Exit codes: 0 nothing failed; 1 it could not be done; 2 wrong usage; 3 a check failed; 130 interrupted.
     """
+    from bench.cli import parse_overrides  # noqa: PLC0415  that module imports this one
     from bench.display import display_for  # noqa: PLC0415  the heavy part: loaded for this command only
     from bench.errors import Exit  # noqa: PLC0415  as above
     from quantize.quality.run import Options, assess  # noqa: PLC0415  as above
     from quantize.quality.show import markdown  # noqa: PLC0415  as above
+    from recipes.load import load_recipe  # noqa: PLC0415  as above
 
     recipe = load_recipe(target, parse_overrides(overrides))
     folder = out or Path("reports") / "quality" / f"{recipe.target}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
