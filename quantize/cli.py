@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from quantize.audit.cli import WIDTH_OF_A_PIPE, audit
 from quantize.options import DeviceChoice, Options, StageName
+from quantize.quality.cli import dequantize, quality
 from quantize.target import DEFAULT, load_target
 
 CHECKPOINTS: Final = Path(__file__).resolve().parents[1] / "checkpoints"
@@ -109,3 +110,5 @@ def run(
 
 
 app.command("audit")(audit)
+app.command("quality")(quality)
+app.command("dequantize")(dequantize)
