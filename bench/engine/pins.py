@@ -122,6 +122,7 @@ class TargetPin(_Pinned):
         stage: of the Dockerfile.
         base: name of the image that it is built on.
         lock: the requirements file with hashes that is installed into it, relative to the repository; None for none.
+        source: files and folders of the repository that are copied into it.
         engine: name of the engine environment that it takes the place of (a recipe's `engine.lock`); None for none.
         gpu: the card that it is for, as a recipe names it; None for a CPU.
         carries: distributions that must be inside, by exact version; checked during the build.
@@ -132,6 +133,7 @@ class TargetPin(_Pinned):
     stage: Literal["serve-cuda", "serve-cpu", "quantize", "bench"]
     base: str
     lock: str | None = None
+    source: list[str] = []
     engine: str | None = None
     gpu: str | None = None
     carries: dict[str, str] = {}

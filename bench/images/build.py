@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from docker.errors import DockerException, ImageNotFound
+
+from bench.engine.docker_errors import explained as docker_explained
+from bench.engine.docker_host import connect, docker_address
+from bench.engine.environment import cache_root
+from bench.engine.pins import REPOSITORY
+from bench.errors import StreamproofError
+from bench.images import labels
+from bench.images.build_errors import explained
+from bench.images.context import Packages, stage
+from bench.images.definition import TOOLS_LOCK, image_definition
+from bench.images.docker_cli import Build, Builder, find_builder, run_build
+from bench.images.revision import Revision, revision_of
+from bench.images.wheels import Place, WheelStore, extract_uv
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import docker
+    from docker.models.images import Image
 
     from bench.engine.install import Say
     from bench.images.base import Base
+    from bench.images.definition import ImageDefinition
+
+_GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +85,224 @@ def ensure_image(  # noqa: PLR0913  the options of a build
         client: of the Docker Engine that `DOCKER_HOST` and Docker's context name; None connects to it.
         base: takes the place of the pinned base (`bench.images.base.parse_base`).
         caches: folder of compile caches to bake in.
-        terminal: standard error is a terminal that nobody else draws on: Docker may draw its own progress there.
+        terminal: standard error is a terminal that nobody else draws on: pip may draw its own progress there.
 
     Raises:
         UsageError: no such target, or a base without digest.
         StreamproofError: no Docker Engine, no BuildKit, too little disk, no network to fetch what is missing, or the
             build failed; its own words say why. Nothing is left behind.
     """
-    raise NotImplementedError
+    definition = image_definition(target, base=base, caches=caches)
+    with _connected(client) as engine:
+        found = find_image(engine, definition)
+        if found is not None:
+            return found
+        with prepared(definition, engine, caches=caches, say=say, terminal=terminal) as build:
+            return build.run(definition.tag)
+
+
+def find_image(client: docker.DockerClient, definition: ImageDefinition) -> BuiltImage | None:
+    """The image of a definition, if it is there. One that only has its name is not it.
+
+    Raises:
+        StreamproofError: Docker does not say.
+    """
+    try:
+        image = client.images.get(definition.tag)
+    except ImageNotFound:
+        return None
+    except DockerException as error:
+        raise docker_explained(error, f"look at the image {definition.tag}") from error
+    found = _described(image, definition, cached=True)
+    return found if found.labels.get(labels.DEFINITION) == definition.sha256 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A build whose context is staged.
+
+    Attributes:
+        definition: of the image.
+        revision: of its files.
+        client: of the Docker Engine.
+        builder: the docker command.
+        context: the staged folder.
+        labels: that the image gets.
+        say: takes progress.
+    """
+
+    definition: ImageDefinition
+    revision: Revision
+    client: docker.DockerClient
+    builder: Builder
+    context: Path
+    labels: Mapping[str, str]
+    say: Say
+
+    def run(self, tag: str, *, fresh: bool = False) -> BuiltImage:
+        """Build the image.
+
+        Args:
+            tag: that it gets.
+            fresh: take nothing from the builder's cache.
+
+        Raises:
+            StreamproofError: the build failed.
+        """
+        definition = self.definition
+        carries = " ".join(f"{name}=={version}" for name, version in sorted(definition.carries.items()))
+        arguments = {
+            "BASE": definition.base.reference,
+            "CARRIES": carries,
+            "PYTHON": definition.base.python or "",
+            "SOURCE_DATE_EPOCH": str(self.revision.time),
+        }
+        if definition.lock is None:
+            del arguments["PYTHON"]
+        with tempfile.TemporaryDirectory() as scratch:
+            build = Build(
+                context=self.context,
+                stage=definition.stage,
+                tag=tag,
+                arguments=arguments,
+                labels=self.labels,
+                address=docker_address(os.environ),
+                id_file=Path(scratch) / "id",
+                fresh=fresh,
+                attest=_keeps_attestations(self.client.info()),
+            )
+            self.say(f"Building {tag} on {definition.base.reference}")
+            if said := run_build(self.builder, build, say=self.say):
+                raise explained(said, definition)
+        try:
+            return _described(self.client.images.get(tag), definition, cached=False)
+        except DockerException as error:
+            raise docker_explained(error, f"look at the image {tag}") from error
+
+
+@contextmanager
+def prepared(  # noqa: PLR0913  the options of a build
+    definition: ImageDefinition,
+    client: docker.DockerClient,
+    *,
+    caches: Path | None,
+    say: Say,
+    terminal: bool,
+    repository: Path = REPOSITORY,
+) -> Iterator[Prepared]:
+    """Everything that a build needs, fetched and staged; the context is removed afterwards.
+
+    Args:
+        definition: of the image.
+        client: of the Docker Engine.
+        caches: folder of compile caches to bake in.
+        say: takes progress.
+        terminal: see `ensure_image`.
+        repository: the checkout.
+
+    Raises:
+        StreamproofError: see `ensure_image`.
+    """
+    builder = find_builder()
+    revision = revision_of(tuple(definition.files), repository)
+    cache = cache_root()
+    (cache / "builds").mkdir(parents=True, exist_ok=True)
+    _check_disk(definition, client.info(), cache)
+    # One name, so that the builder finds what it has of it; and one build at a time works in it.
+    with (cache / "builds" / f"{definition.target}.lock").open("w") as lock:
+        _lock(lock.fileno(), definition.target, say)
+        context = cache / "builds" / definition.target
+        shutil.rmtree(context, ignore_errors=True)
+        try:
+            project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+            packages = _packages(definition, WheelStore(cache / "wheels"), repository, say=say, terminal=terminal)
+            version = str(project["version"])
+            stage(definition, context, repository=repository, packages=packages, caches=caches, version=version)
+            source = project.get("urls", {}).get("Repository")
+            yield Prepared(
+                definition=definition,
+                revision=revision,
+                client=client,
+                builder=builder,
+                context=context,
+                labels=labels.labels_of(definition, revision, version=version, source=source),
+                say=say,
+            )
+        finally:
+            shutil.rmtree(context, ignore_errors=True)
+
+
+@contextmanager
+def _connected(client: docker.DockerClient | None) -> Iterator[docker.DockerClient]:
+    if client is not None:
+        yield client
+        return
+    own = connect(otherwise="An image's definition and hashes can be seen without Docker: just build --list.")
+    try:
+        yield own
+    finally:
+        own.close()
+
+
+def _packages(
+    definition: ImageDefinition, store: WheelStore, repository: Path, *, say: Say, terminal: bool
+) -> Packages | None:
+    base = definition.base
+    if definition.lock is None:
+        return None
+    if base.python is None or base.glibc is None:
+        raise StreamproofError(
+            f"it is not known which Python the base {base.reference} has, and so not which wheels it needs",
+            remedy="Say it with --base-python and --base-glibc, or as `python` and `glibc` in docker/pins.toml.",
+        )
+    place = Place(python=base.python, glibc=base.glibc)
+    lock = (repository / definition.lock).read_text(encoding="utf-8")
+    tools = (repository / TOOLS_LOCK).read_text(encoding="utf-8")
+    return Packages(
+        lock=lock,
+        wheels=store.collect(lock, place, name=definition.lock, say=say, terminal=terminal),
+        uv=extract_uv(store, tools, place, say=say, terminal=terminal),
+    )
+
+
+def _check_disk(definition: ImageDefinition, info: Mapping[str, Any], cache: Path) -> None:
+    """Refuse before anything is fetched. The daemon's folder can be seen where it is this host's and we are root."""
+    for folder in {Path(str(info.get("DockerRootDir", cache))), cache}:
+        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        free = shutil.disk_usage(existing).free / _GIB
+        if free < definition.build_gib:
+            raise StreamproofError(
+                f"building {definition.target} needs {definition.build_gib:g} GiB; "
+                f"{free:.1f} GiB are free at {existing}",
+                remedy="Make room there (docker system df shows what Docker keeps, docker builder prune what builds "
+                "left), or set XDG_CACHE_HOME or Docker's data-root to a larger disk.",
+            )
+
+
+def _lock(descriptor: int, target: str, say: Say) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"Another process is building {target}; waiting for it")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _keeps_attestations(info: Mapping[str, Any]) -> bool:
+    """Only the containerd image store keeps an index, which provenance and bill of materials are listed in."""
+    return any("io.containerd.snapshotter" in str(pair) for pair in info.get("DriverStatus") or [])
+
+
+def _described(image: Image, definition: ImageDefinition, *, cached: bool) -> BuiltImage:
+    attributes = image.attrs
+    return BuiltImage(
+        id=str(image.id),
+        reference=definition.tag,
+        target=definition.target,
+        definition_sha256=definition.sha256,
+        labels=dict((attributes.get("Config") or {}).get("Labels") or {}),
+        base_digest=definition.base.digest,
+        repo_digests=tuple(attributes.get("RepoDigests") or ()),
+        layers=tuple((attributes.get("RootFS") or {}).get("Layers") or ()),
+        size=int(attributes.get("Size") or 0),
+        cached=cached,
+    )

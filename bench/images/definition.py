@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
 from bench.images.base import Base, pinned_base
+from bench.images.revision import tracked_files
 from recipes.fingerprint import file_sha256, folder_sha256
 
 if TYPE_CHECKING:
-    from bench.engine.pins import Pins, TargetPin
+    from bench.engine.pins import Pins
     from recipes.schema import Recipe
 
 DOCKERFILE: Final = "Dockerfile"
@@ -31,8 +32,12 @@ PLATFORM: Final = "linux/amd64"
 REPOSITORY_NAME: Final = "streamproof"
 """Of the images that we make: "streamproof/cpu:0123456789ab"."""
 
-_TOOLS: Final = "docker/locks/tools.txt"
+TOOLS_LOCK: Final = "docker/locks/tools.txt"
 """uv, which installs the wheels inside, is in there."""
+
+_INSIDE: Final = "bench/images/inside"
+_PACKAGES: Final = ("bench/__init__.py", "bench/images/__init__.py", "bench/images/layout.py")
+"""What the modules in there import from besides Python's own."""
 
 _SERVES: Final = frozenset({"serve-cuda", "serve-cpu"})
 
@@ -47,7 +52,9 @@ class ImageDefinition:
         stage: of the Dockerfile.
         base: what it is built on.
         lock: requirements file that is installed into it, relative to the repository; None for none.
-        files: path in the repository to SHA-256: the Dockerfile, locks, and what is copied into the image.
+        files: path in the repository to SHA-256: the Dockerfile, locks, and all that follow.
+        tools: those of `files` that assemble the image.
+        source: those of `files` that are copied into it: modules of ours and their data.
         carries: distributions that must be inside, by exact version.
         caches_sha256: of the folder of compile caches that is baked into it (`recipes.fingerprint.folder_sha256`);
             None where there is none.
@@ -60,6 +67,8 @@ class ImageDefinition:
     base: Base
     lock: str | None
     files: Mapping[str, str]
+    tools: tuple[str, ...]
+    source: tuple[str, ...]
     carries: Mapping[str, str]
     caches_sha256: str | None
     build_gib: float
@@ -73,6 +82,7 @@ class ImageDefinition:
             "base": self.base.digest,
             "python": self.base.python,
             "files": dict(self.files),
+            "source": self.source,
             "carries": dict(self.carries),
             "caches": self.caches_sha256,
         }
@@ -103,7 +113,7 @@ def image_definition(
 
     Raises:
         UsageError: no such target, or the caches are no folder.
-        StreamproofError: a file that it is made from is missing.
+        StreamproofError: a file that it is made from is missing, or git, which knows the files of the client.
     """
     pins = pins or load_pins()
     pin = pins.target(target)
@@ -114,13 +124,18 @@ def image_definition(
         base = replace(base, python=base.python or own.python, glibc=base.glibc or own.glibc)
     if caches is not None and not caches.is_dir():
         raise UsageError(f"{caches} is no folder.", remedy="Name the folder of the compile caches.")
+    tools = _tools(repository)
+    source = tracked_files(pin.source, repository) if pin.source else []
+    locks = [] if pin.lock is None else [pin.lock, TOOLS_LOCK]
     return ImageDefinition(
         target=target,
         title=pin.title,
         stage=pin.stage,
         base=base,
         lock=pin.lock,
-        files=_hashes(_decisive_files(pin, repository), repository),
+        files=_hashes(sorted({DOCKERFILE, *locks, *tools, *source}), repository),
+        tools=tuple(tools),
+        source=tuple(source),
         carries=pin.carries,
         caches_sha256=None if caches is None else folder_sha256(caches),
         build_gib=pin.build_gib,
@@ -148,17 +163,13 @@ def image_target(recipe: Recipe, *, pins: Pins | None = None) -> str:
     return recipe.target if recipe.target in fitting else fitting[0]
 
 
-def _decisive_files(pin: TargetPin, repository: Path) -> list[str]:
-    """Paths in the repository, sorted."""
-    paths = {DOCKERFILE}
-    if pin.lock is not None:
-        paths |= {pin.lock, _TOOLS}
-    inside = repository / "bench" / "images" / "inside"
-    paths |= {path.relative_to(repository).as_posix() for path in inside.glob("*.py")}
-    return sorted(paths)
+def _tools(repository: Path) -> list[str]:
+    """What runs while the image is built, and what that imports; sorted."""
+    inside = sorted(path.relative_to(repository).as_posix() for path in (repository / _INSIDE).glob("*.py"))
+    return [*_PACKAGES, *inside]
 
 
-def _hashes(paths: list[str], repository: Path) -> dict[str, str]:
+def _hashes(paths: Iterable[str], repository: Path) -> dict[str, str]:
     try:
         return {path: file_sha256(repository / path) for path in paths}
     except OSError as error:
