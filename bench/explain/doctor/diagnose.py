@@ -147,7 +147,7 @@ def diagnose(start: Start, known: Knowledge) -> Diagnosis:
         notes=tuple(finding for finding in side if finding.entry.kind == "note" and found.outcome == "served"),
         failure=root,
         quotes=_quotes(start, found),
-        failed_requests=tuple(seen for seen in found.survived if seen.ready and seen.failure.level != "WARNING"),
+        failed_requests=_failed_requests(start, found),
         values=dict(start.values),
         stopped=start.stopped is not None,
     )
@@ -312,6 +312,16 @@ def _quotes(start: Start, found: Causes) -> tuple[Quote, ...]:
     quotes += list(start.tail)[-3:]
     by_line = {quote.line: quote for quote in reversed(quotes)}
     return tuple(sorted(by_line.values(), key=lambda quote: quote.line))
+
+
+def _failed_requests(start: Start, found: Causes) -> tuple[Seen, ...]:
+    """Failures while it served that it lived through; not what is said while it ends."""
+    end = start.stopped.line if start.stopped else start.last_line + 1
+    return tuple(
+        seen
+        for seen in found.survived
+        if seen.ready and seen.failure.first_line < end and seen.failure.level in ("", "ERROR", "CRITICAL")
+    )
 
 
 def _asks(entry: Entry) -> int:

@@ -21,6 +21,8 @@ _LAYERS: Final = (
     re.compile(r"\[(?:[Ii]nfo|[Dd]ebug|[Ww]arn(?:ing)?|[Ee]rror)\] \(Process\) "),
     # journald and syslog: "Nov 30 03:37:22 host vllm[123]: text"
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<node>[\w.-]{1,253}) [\w./@-]{1,200}(?:\[\d{1,10}\])?: ?"),
+    # docker compose with an empty name, Buildkite, Python's own exception groups: "  | text"
+    re.compile(r" {0,8}\| "),
     # srun --label: "0: text"
     re.compile(r"(?P<node>\d{1,5}): (?=\(|INFO |WARNING |ERROR |Traceback |  )"),
 )
@@ -32,6 +34,12 @@ _DEEPEST: Final = 4
 
 _RANK: Final = re.compile(r"\[(?P<node>rank\d{1,6})\]: ?(?!\[)")
 """torchrun and PyTorch's hook for uncaught exceptions: "[rank0]: Traceback ..."."""
+
+
+_PROCESS: Final = re.compile(r"\([A-Za-z][\w-]{0,60}(?: rank=\d{1,5})?,? pid=\d{1,10}(?:, ip=[^()\s]{1,45})?\) ?")
+_LEVEL: Final = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d ")
+_LONGEST: Final = 240
+"""Characters in which the engine's own prefix is searched for, whatever stands before it."""
 
 
 def open_envelope(text: str) -> tuple[str, str]:
@@ -57,7 +65,25 @@ def open_envelope(text: str) -> tuple[str, str]:
     if found := _RANK.match(text):
         node = f"{node} {found['node']}".strip()
         text = text[found.end() :]
-    return node, text
+    return node, text[_engine_prefix(text) :]
+
+
+def _engine_prefix(text: str) -> int:
+    """Where the engine's own prefix begins: of several processes in a row the last one, which is the one that wrote.
+
+    A launcher may print "[job] (APIServer pid=1) (EngineCore pid=68) ERROR ...". A process that a message names is no
+    prefix.
+    """
+    head = text[:_LONGEST]
+    level = _LEVEL.search(head)
+    begin = end = -1
+    for found in _PROCESS.finditer(head):
+        if (level and found.start() > level.start()) or (end >= 0 and found.start() != end):
+            break
+        begin, end = found.span()
+    if begin >= 0:
+        return begin
+    return level.start() if level else 0
 
 
 def _json_record(text: str) -> str:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 HEADER: Final = "Traceback (most recent call last)"
 _LINKS: Final = ("During handling of the above exception", "The above exception was the direct cause")
-_FRAME: Final = re.compile(r'\s{1,8}File "(?P<file>[^"]{1,500})", line \d{1,9}, in (?P<function>[\w<>.]{1,200})')
+_FRAME: Final = re.compile(
+    r'(?P<indent>\s{0,8})File "(?:[^"]{0,400}/)?(?P<file>[^"/]{1,100})", line \d{1,9}, in (?P<function>[\w<>.]{1,200})'
+)
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?(?::|$)")
 _BARE: Final = re.compile(
-    r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|OutOfResources)(?:\([\w.]{1,100}\))?: "
+    r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|OutOfResources)(?:\([\w.]{1,100}\))?(?:: |$)"
 )
-"""An exception's line where no traceback precedes it: somebody pasted only this."""
+"""An exception's line where no traceback precedes it (somebody pasted only this) or where indentation was lost."""
 
 _BAR: Final = re.compile(r"[^:|]{1,120}: +\d{1,3}%\|")
 _LONGEST_MESSAGE: Final = 8
@@ -54,7 +56,8 @@ class Failure:
         process: "EngineCore", "Worker_TP0", ...; empty where the lines do not say.
         level: of the lines ("ERROR", "WARNING"); empty where they have none.
         before: the line of the same process before it ("EngineCore failed to start.").
-        functions: names of the functions, outermost first, all exceptions of the chain together.
+        functions: names of the functions and of their files ("sampler.py"), outermost first, all exceptions of the
+            chain together.
         raised: the chain, the cause first. Empty where the log was cut off before it.
     """
 
@@ -84,6 +87,13 @@ class _Open:
     message: list[str] | None = None
     message_line: int = 0
     linked: bool = False
+    flat: bool = False
+
+    def enter(self, frame: re.Match[str]) -> None:
+        """Notes a frame. One without indentation tells that the log lost all of it."""
+        self.flat = self.flat or not frame["indent"]
+        if len(self.functions) < _MOST_FRAMES:
+            self.functions += [frame["file"], frame["function"]]
 
     def end_message(self) -> None:
         if self.message is not None:
@@ -135,7 +145,7 @@ class TracebackReader:
         failure = Failure(line.number, line.number, line.node, line.process, line.level, before=self._before)
         self._open = _Open(failure, block=(line.level, line.source))
         if frame:
-            self._open.functions.append(frame["function"])
+            self._open.enter(frame)
         if bare:
             self._open.message, self._open.message_line = [message.strip()], line.number
         self._before = ""
@@ -150,23 +160,23 @@ class TracebackReader:
             traceback.linked = True
             return True
         if HEADER in message:
-            if not traceback.linked:
-                return False
-            traceback.linked = False
-            return True
+            linked, traceback.linked = traceback.linked, False
+            return linked
         if frame := _FRAME.match(message):
-            if traceback.message is not None:
-                return False
-            if len(traceback.functions) < _MOST_FRAMES:
-                traceback.functions.append(frame["function"])
-            return True
-        if traceback.linked:
-            return True
+            if traceback.message is None:
+                traceback.enter(frame)
+            return traceback.message is None
+        return traceback.linked or self._exception(traceback, line, message)
+
+    @staticmethod
+    def _exception(traceback: _Open, line: LogLine, message: str) -> bool:
+        """Takes a line that is an exception, a further line of its message, or code of a frame."""
         if traceback.message is not None:
             if len(traceback.message) >= _LONGEST_MESSAGE:
                 return False
             traceback.message.append(message.strip())
             return True
-        if not message.startswith((" ", "\t")) and _EXCEPTION.match(message):
+        pattern = _BARE if traceback.flat else _EXCEPTION
+        if not message.startswith((" ", "\t")) and pattern.match(message):
             traceback.message, traceback.message_line = [message.strip()], line.number
         return True
