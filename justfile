@@ -23,7 +23,7 @@ repro target *options:
 finish folder *options:
     @{{ python }} finish "$@"
 
-# Everything that a host without network and without Docker needs to run a target (just bundle h200-fp8-dummy)
+# Everything that a host without network needs to run a target, with Docker or without (just bundle h200-fp8-dummy)
 [group("measure")]
 [no-exit-message]
 bundle target *options:
@@ -40,6 +40,12 @@ quantize *options:
 [no-exit-message]
 pin *options:
     @{{ python }} pin "$@"
+
+# What engines have compiled, for a warm start: list it, export, import, prune
+[group("measure")]
+[no-exit-message]
+caches *options:
+    @{{ python }} caches "$@"
 
 # Check a report: signature, digests, then every figure and verdict again from the raw records
 [group("reports")]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+from bench.bundle.cli_caches import app as caches_app
 from bench.errors import UsageError
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
@@ -245,11 +246,25 @@ def bundle(
         list[str] | None, typer.Option(help="A rule of `bench/bundle/left_out.toml` that shall not apply.")
     ] = None,
     with_checkpoint: Annotated[bool, typer.Option(help="Carry the weights too.")] = False,
-    with_caches: Annotated[Path | None, typer.Option(help="Folder of compile caches to carry.")] = None,
+    with_caches: Annotated[
+        bool, typer.Option("--with-caches", help="Carry this recipe's newest compiled code (`caches` lists it).")
+    ] = False,
+    caches: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Carry the compiled code of this folder instead.")
+    ] = None,
+    image: Annotated[
+        bool,
+        typer.Option("--image", help="For a host with Docker: carry the target's image instead of the packages."),
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="REF@DIGEST", help="With --image: build it on this base instead of the pinned one."),
+    ] = None,
 ) -> None:
-    """Make everything that a host without network and without Docker needs to run a target.
+    """Make everything that a host without network needs to run a target, with Docker (`--image`) or without.
 
-    The folder holds signed, hashed parts and `install.sh`, which needs only sh, tar, xz and python3.
+    The folder holds signed, hashed parts and `install.sh`, which needs only sh, tar, xz and python3, and for an image
+    also Docker.
     """
     from bench.bundle.command import bundle as make  # noqa: PLC0415
 
@@ -263,12 +278,16 @@ def bundle(
         keep=keep or (),
         with_checkpoint=with_checkpoint,
         with_caches=with_caches,
+        caches=caches,
+        image=image,
+        base=base,
         overrides=chosen,
     )
     raise typer.Exit(code)
 
 
 app.command()(pin)
+app.add_typer(caches_app, name="caches")
 app.command()(preflight)
 app.command()(graphs)
 app.add_typer(quantize_app, name="quantize")

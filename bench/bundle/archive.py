@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from bench.bundle.host.manifest import FILE_LIST, Archive, ListedFile, Part, is_inside, write_file_list
 from bench.errors import StreamproofError, UsageError
@@ -50,8 +50,20 @@ def parse_size(text: str) -> int:
     return size
 
 
+Packed: TypeAlias = dict[tuple[str, bool], str]
+"""Where a content is already: its SHA-256 and whether it may be run, to its path."""
+
+
 def pack(  # noqa: PLR0913  an archive has as many properties as it has
-    name: str, entries: Sequence[Entry], folder: Path, *, file_name: str, compress: bool, part_size: int, time: int
+    name: str,
+    entries: Sequence[Entry],
+    folder: Path,
+    *,
+    file_name: str,
+    compress: bool,
+    part_size: int,
+    time: int,
+    packed: Packed | None = None,
 ) -> Archive:
     """Writes the parts of an archive into `folder`.
 
@@ -63,6 +75,8 @@ def pack(  # noqa: PLR0913  an archive has as many properties as it has
         compress: with xz; not for weights, which do not get smaller.
         part_size: bytes of every part but the last.
         time: seconds since 1970: the time of every file.
+        packed: what earlier archives hold, which are unpacked first: it is not packed again. What this one holds is
+            added.
 
     Raises:
         StreamproofError: two files have the same path, there are too many parts, xz failed, or the disk is full.
@@ -70,15 +84,16 @@ def pack(  # noqa: PLR0913  an archive has as many properties as it has
     listed = _list(entries)
     file_list = write_file_list(list(listed.values()))
     parts = _Parts(folder, file_name, part_size)
+    packed = {} if packed is None else packed
     try:
         if compress:
             with tempfile.TemporaryFile(dir=folder) as whole:
                 with _xz(whole) as sink:
-                    _write_tar(sink, entries, listed, file_list, time)
+                    _write_tar(sink, entries, listed, time=time, packed=packed)
                 whole.seek(0)
                 shutil.copyfileobj(whole, parts, _PIECE)
         else:
-            _write_tar(parts, entries, listed, file_list, time)
+            _write_tar(parts, entries, listed, time=time, packed=packed)
         written = parts.finish()
     except OSError as error:
         raise StreamproofError(
@@ -109,9 +124,9 @@ def _list(entries: Sequence[Entry]) -> dict[str, ListedFile]:
 
 
 def _write_tar(
-    sink: IO[bytes] | _Parts, entries: Sequence[Entry], listed: dict[str, ListedFile], file_list: bytes, time: int
+    sink: IO[bytes] | _Parts, entries: Sequence[Entry], listed: dict[str, ListedFile], *, time: int, packed: Packed
 ) -> None:
-    packed: dict[tuple[str, bool], str] = {}
+    file_list = write_file_list(list(listed.values()))
     with tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_PIECE) as tar:
         tar.addfile(_member(FILE_LIST, len(file_list), executable=False, time=time), io.BytesIO(file_list))
         for entry in sorted(entries, key=lambda entry: entry.path):

@@ -42,7 +42,7 @@ def caches_home() -> Path:
 
 def stored_caches(root: Path) -> list[StoredCaches]:
     """All caches, the one that was used last first."""
-    found = [_stored(folder) for folder in root.glob("*/*/") if folder.is_dir()]
+    found = [_stored(folder) for folder in root.glob("[!.]*/*/")]  # hidden: an import that is under way
     return sorted(found, key=lambda stored: -stored.used)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +11,25 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.bundle.archive import parse_size
+from bench.bundle.cache_store import caches_home, newest_caches
 from bench.bundle.hosts import host_packages
+from bench.bundle.image import ImageSource
 from bench.bundle.make import Options, make_bundle
 from bench.bundle.wheels import Host
+from bench.engine.caches import read_manifest
+from bench.engine.docker_host import connect
+from bench.errors import UsageError
+from bench.images.base import parse_base
+from bench.images.build import ensure_image
+from bench.images.definition import image_definition, image_target
+from bench.plan import plan_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench.bundle.make import Made
+    from bench.images.base import Base
+    from bench.images.definition import ImageDefinition
     from recipes.schema import Recipe
 
 
@@ -29,7 +42,10 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
     host_provides: str = "bare",
     keep: Sequence[str] = (),
     with_checkpoint: bool = False,
-    with_caches: Path | None = None,
+    with_caches: bool = False,
+    caches: Path | None = None,
+    image: bool = False,
+    base: str | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> int:
     """Makes a bundle and tells what is in it.
@@ -42,7 +58,10 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         host_provides: a preset or a file, see `bench.bundle.hosts`.
         keep: names of left-out rules that shall not apply.
         with_checkpoint: carry the weights too.
-        with_caches: folder of compile caches to carry.
+        with_caches: carry the caches of this recipe that were used last.
+        caches: folder of compile caches to carry instead.
+        image: carry the recipe's image for Docker instead of the engine's packages; it is built where it is not there.
+        base: what that image is built on instead of the pinned base.
         overrides: those that `recipe` was resolved with: the run on the host will get them too.
 
     Returns:
@@ -51,6 +70,12 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
     Raises:
         StreamproofError: it cannot be made.
     """
+    console = Console(highlight=False)
+    definition = image_definition(image_target(recipe), base=_base(base)) if image or base else None
+    if with_caches and caches is None:
+        caches = _newest_caches(recipe, definition)
+    if caches is not None:
+        tell_caches(caches, console)
     options = Options(
         out=(out or Path("dist") / f"bundle-{recipe.target}").absolute(),
         part_size=parse_size(part_size),
@@ -58,12 +83,49 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         host_packages=host_packages(host_provides),
         keep=tuple(keep),
         with_checkpoint=with_checkpoint,
-        caches=with_caches,
+        caches=caches,
         overrides=overrides or {},
     )
-    console = Console(highlight=False)
-    tell(make_bundle(recipe, options, say=console.print), console)
+    if definition is None:
+        tell(make_bundle(recipe, options, say=console.print), console)
+        return 0
+    with contextlib.closing(connect(otherwise="Without --image the bundle carries packages.")) as client:
+        built = ensure_image(definition.target, say=console.print, client=client, base=definition.base)
+        source = ImageSource(client, built.reference, own=base is None)
+        tell(make_bundle(recipe, replace(options, image=source), say=console.print), console)
     return 0
+
+
+def _base(text: str | None) -> Base | None:
+    return None if text is None else parse_base(text, python=None, glibc=None)
+
+
+def _newest_caches(recipe: Recipe, definition: ImageDefinition | None) -> Path:
+    """The caches of what the host will run: the same fingerprint.
+
+    Raises:
+        UsageError: there are none.
+    """
+    fingerprint = plan_run(recipe, image_digest=definition.sha256 if definition else None).fingerprint
+    newest = newest_caches(caches_home(), fingerprint)
+    if newest is None:
+        raise UsageError(
+            f"there are no caches of {recipe.target} with the fingerprint {fingerprint[:12]} here.",
+            remedy=f"Run it once on the card that they shall be for (just repro {recipe.target}), or import them "
+            "(just caches import).",
+        )
+    return newest.folder
+
+
+def tell_caches(folder: Path, console: Console) -> None:
+    """What the caches were made with: on anything else the start on the host is a cold one."""
+    described = read_manifest(folder)
+    if described is not None:
+        driver = f", driver {described.driver}" if described.driver else ""
+        console.print(
+            f"caches made on {' + '.join(described.devices)}{driver}, vLLM {described.version}: "
+            "on anything else the host's first start is a cold one"
+        )
 
 
 def tell(made: Made, console: Console) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bench.bundle.left_out import Rule
 
 CLIENT_PATHS: Final = (
+    "Dockerfile",
     "LICENSE",
     "README.md",
     "bench",

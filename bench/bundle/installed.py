@@ -43,6 +43,7 @@ class _Known(BaseModel):
     python: str
     host_packages: dict[str, str]
     signer: str
+    image: str | None
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class InstalledBundle:
         target: the target that it was made for.
         commit: of the repository that its client was made from; nothing uncommitted is in it.
         signer: id of the key that signed it.
+        image: name of the image that came with it; None where the engine's packages did.
     """
 
     root: Path
     target: str
     commit: str
     signer: str
+    image: str | None
 
     @property
     def caches(self) -> Path:
@@ -76,7 +79,7 @@ def installed_bundle(repository: Path = REPOSITORY) -> InstalledBundle | None:
     known = _read(repository.parent / INSTALLED)
     if known is None:
         return None
-    return InstalledBundle(repository.parent, known.target, known.commit, known.signer)
+    return InstalledBundle(repository.parent, known.target, known.commit, known.signer, known.image)
 
 
 def offline_environment(root: Path) -> dict[str, str]:
@@ -115,6 +118,11 @@ def engine_environment(
         raise StreamproofError(
             f"this bundle carries the engine {known.engine}; the recipe needs {name}.",
             remedy=f"Run {known.target}, or make a bundle of the other target: just bundle TARGET",
+        )
+    if known.image is not None:
+        raise StreamproofError(
+            f"this bundle carries the engine as the image {known.image}, and not its packages.",
+            remedy="Run it in Docker (--engine docker), or make a bundle without --image.",
         )
     site = repository.parent / ENGINE_SITE
     env = {**pin.env, **offline_environment(repository.parent), "PYTHONPATH": str(site)}

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from bench.bundle import left_out, requirements, wheels
-from bench.bundle.archive import pack
+from bench.bundle import cache_move, left_out, requirements, wheels
+from bench.bundle.archive import Packed, pack
 from bench.bundle.attest import attestation
+from bench.bundle.cache_move import carried_caches
 from bench.bundle.checkpoint import checkpoint_files
-from bench.bundle.entries import Commit, Entry, committed_files, folder_files, head, site_files
+from bench.bundle.entries import Commit, Entry, committed_files, head, site_files
 from bench.bundle.host import layout, manifest
 from bench.bundle.hosts import provided
+from bench.bundle.image import ImageSource, SavedImage, save_image
 from bench.bundle.installer import installer
 from bench.bundle.left_out import Saving
 from bench.engine.pins import REPOSITORY, load_pins
@@ -58,8 +60,9 @@ class Options:
         host_packages: what the host has, see `bench.bundle.hosts`.
         keep: names of left-out rules that shall not apply.
         with_checkpoint: whether the weights are carried too.
-        caches: folder of compile caches to carry; None for none.
+        caches: folder of compile caches to carry (`bench.engine.caches`), or of several; None for none.
         overrides: of the recipe, key to value: the run on the host will get them too.
+        image: what the engine shall run from, in Docker, instead of packages; None for the packages.
     """
 
     out: Path
@@ -70,6 +73,7 @@ class Options:
     with_checkpoint: bool = False
     caches: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
+    image: ImageSource | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,7 @@ class _Maker:
         self._repository = repository
         self._scratch = scratch
         self._saved: dict[str, Saving] = {}
+        self._packed: Packed = {}
         self._glibc = 0
 
     def make(self, folder: Path, signer: Signer) -> Made:
@@ -137,20 +142,22 @@ class _Maker:
         gpu, keep = self._recipe.hardware.gpu, self._options.keep
         client_rules = left_out.rules_for(left_out.CLIENT, gpu=gpu, keep=keep)
         engine_rules = left_out.rules_for(self._recipe.engine.lock, gpu=gpu, keep=keep)
-        caches = self._caches()
+        caches = carried_caches(self._options.caches) if self._options.caches else []
         weights = [entry for entry in self._weights() if entry.path not in client]
         version = self._version(client)
-        host_has = provided(requirements.blocks(lock), self._options.host_packages)
+        image = self._image()
+        host_has = {} if image else provided(requirements.blocks(lock), self._options.host_packages)
         software = [
             *client.values(),
             *self._client_packages(version, client_rules),
-            *self._engine(lock, engine_rules, host_has),
-            *caches,
+            *([] if image else self._engine(lock, engine_rules, host_has)),
         ]
-        archives = [self._pack("software", software, folder, commit, compress=True)]
-        if weights:
-            archives.append(self._pack("checkpoint", weights, folder, commit, compress=False))
-        overrides = [word for key, value in self._options.overrides.items() for word in ("--set", f"{key}={value}")]
+        archives = [
+            *self._archive(cache_move.ARCHIVE, caches, folder, commit),
+            *self._archive("software", software, folder, commit),
+            *self._archive("image", image.entries if image else [], folder, commit),
+            *self._archive("checkpoint", weights, folder, commit),
+        ]
         written = manifest.Manifest(
             target=self._recipe.target,
             title=self._recipe.title,
@@ -164,7 +171,8 @@ class _Maker:
             host_provides=host_has,
             left_out=tuple(manifest.LeftOut(s.rule.name, s.rule.why, s.size) for s in self._saved.values()),
             archives=tuple(archives),
-            next_arguments=("repro", self._recipe.target, *overrides),
+            next_arguments=self._next_arguments(),
+            image=image.image if image else None,
         )
         self._write(folder, written, signer)
         return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._saved.values()))
@@ -240,23 +248,34 @@ class _Maker:
         before = self._saved[name].size if name in self._saved else 0
         self._saved[name] = Saving(saving.rule, before + saving.size)
 
-    def _caches(self) -> list[Entry]:
-        if self._options.caches is None:
-            return []
-        if not self._options.caches.is_dir():
-            raise UsageError(f"{self._options.caches} is no folder.", remedy="Name the folder of the compile caches.")
-        return folder_files(self._options.caches, f"{layout.CACHES}/")
+    def _image(self) -> SavedImage | None:
+        source = self._options.image
+        if source is None:
+            return None
+        self._say(f"Taking {source.reference} out of Docker")
+        return save_image(source, self._scratch / layout.IMAGE)
+
+    def _next_arguments(self) -> tuple[str, ...]:
+        """Of the command that runs the target on the host as it would run here."""
+        arguments = ["repro", self._recipe.target]
+        if source := self._options.image:
+            arguments += ["--engine", "docker", *([] if source.own else ["--image", source.reference])]
+        for key, value in self._options.overrides.items():
+            arguments += ["--set", f"{key}={value}"]
+        return tuple(arguments)
 
     def _weights(self) -> list[Entry]:
         if not self._options.with_checkpoint:
             return []
         return checkpoint_files(self._recipe.checkpoint, f"{layout.CLIENT}/")
 
-    def _pack(
-        self, name: str, entries: list[Entry], folder: Path, commit: Commit, *, compress: bool
-    ) -> manifest.Archive:
+    def _archive(self, name: str, entries: list[Entry], folder: Path, commit: Commit) -> list[manifest.Archive]:
+        """Packs an archive, or none where there is nothing for it."""
+        if not entries:
+            return []
         self._say(f"Packing the {name}: {len(entries):,} files")
-        return pack(
+        compress = name != "checkpoint"  # weights do not get smaller
+        archive = pack(
             name,
             entries,
             folder,
@@ -264,7 +283,10 @@ class _Maker:
             compress=compress,
             part_size=self._options.part_size,
             time=commit.time,
+            # An engine writes to its caches: no file of theirs may be a link to another one's.
+            packed=None if name == cache_move.ARCHIVE else self._packed,
         )
+        return [archive]
 
     def _write(self, folder: Path, written: manifest.Manifest, signer: Signer) -> None:
         shutil.copyfile(_SCRIPT, folder / manifest.SCRIPT)

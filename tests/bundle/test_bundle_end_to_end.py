@@ -21,6 +21,7 @@ from bench.bundle.host.unpack import unpack
 from bench.bundle.make import Made, Options, make_bundle
 from bench.bundle.requirements import blocks, without
 from bench.bundle.wheels import Host
+from bench.engine.caches import MadeWith, open_caches, read_manifest
 from bench.engine.pins import REPOSITORY
 from bench.errors import StreamproofError, UsageError
 from bench.observe.packages import packages_sha256
@@ -35,6 +36,15 @@ import deep, given, helper
 print(json.dumps([given.FROM, helper.FROM, deep.FROM, os.environ["HF_HUB_OFFLINE"], sys.executable]))
 """
 SIGNER = new_signer()
+MADE_WITH = MadeWith(
+    fingerprint="ab" * 32,
+    target="cpu",
+    engine="process",
+    version="0.26.0",
+    devices=("A CPU",),
+    driver=None,
+    packages="c",
+)
 
 
 @dataclass(frozen=True)
@@ -272,12 +282,14 @@ def test_caches_and_a_checkpoint_are_carried(
     workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caches = tmp_path / "compiled"
-    (caches / "abc" / "triton").mkdir(parents=True)
-    (caches / "abc" / "triton" / "kernel.cubin").write_bytes(b"compiled")
+    kernel = open_caches(caches, MADE_WITH) / "triton" / "kernel.cubin"
+    kernel.parent.mkdir()
+    kernel.write_bytes(b"compiled")
     weights = tmp_path / "weights"
     weights.mkdir()
     (weights / "config.json").write_text("{}")
     (weights / "model.safetensors").write_bytes(b"w" * 3_000_000)
+    shutil.copy(workshop.repository / "LICENSE", weights / "LICENSE")
     monkeypatch.setattr("bench.bundle.checkpoint.REPOSITORY", tmp_path)
     recipe = load_recipe("cpu")
     checkpoint = recipe.checkpoint.model_copy(update={"name": "weights"})
@@ -287,15 +299,21 @@ def test_caches_and_a_checkpoint_are_carried(
     )
     made = make_bundle(recipe, options, say=lambda _: None, signer=SIGNER, repository=workshop.repository)
     assert made.manifest.next_arguments == ("repro", "cpu", "--set", "load.runs=2 or 3")
-    software, packed = made.manifest.archives
-    assert software.compression == "xz"
-    assert packed.compression == "none"
+    carried, software, packed = made.manifest.archives
+    assert (carried.compression, software.compression, packed.compression) == ("xz", "xz", "none")
     assert [part.name for part in packed.parts] == [f"cpu.checkpoint.tar.00{n}" for n in (1, 2, 3, 4)]
-    assert "caches/abc/triton/kernel.cubin" in unpack(software, made.folder, tmp_path / "root")
-    assert set(unpack(packed, made.folder, tmp_path / "root")) == {
+    root = tmp_path / "root"
+    place = f"caches/{MADE_WITH.place}"
+    assert set(unpack(carried, made.folder, root)) == {f"{place}/made-with.json", f"{place}/triton/kernel.cubin"}
+    assert read_manifest(root / place) == MADE_WITH
+    before = unpack(software, made.folder, root)
+    assert set(unpack(packed, made.folder, root, before)) == {
+        "client/weights/LICENSE",
         "client/weights/config.json",
         "client/weights/model.safetensors",
     }
+    assert (root / "client/weights/LICENSE").samefile(root / "client/LICENSE"), "what is there twice travels once"
+    assert sum(part.size for part in packed.parts) < 3_000_000 + len((weights / "LICENSE").read_bytes())
 
 
 def test_a_folder_that_is_there(workshop: Workshop, tmp_path: Path) -> None:
@@ -324,6 +342,12 @@ def test_caches_that_are_not_there(workshop: Workshop, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no folder"):
         workshop.make(tmp_path / "bundle", caches=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_caches_that_nobody_describes(workshop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "compiled" / "abc" / "triton").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"nobody says what the compiled code in .*/abc/triton was made with"):
+        workshop.make(tmp_path / "bundle", caches=tmp_path / "compiled")
 
 
 def test_a_wheel_that_is_not_the_locked_one(workshop: Workshop, tmp_path: Path) -> None:

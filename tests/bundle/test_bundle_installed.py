@@ -40,6 +40,7 @@ def write(client: Path, **changes: Any) -> None:
         "python": sys.executable,
         "host_packages": {"pytest": "0"},
         "signer": "s",
+        "image": None,
     }
     (client.parent / "bundle.json").write_text(json.dumps({**known, **changes}))
 
@@ -59,6 +60,7 @@ def test_what_it_is(client: Path) -> None:
     assert bundle is not None
     assert (bundle.root, bundle.target, bundle.commit) == (client.parent, "cpu", "c" * 40)
     assert bundle.caches == client.parent / "caches"
+    assert bundle.image is None
 
 
 def test_a_checkout_has_none(tmp_path: Path) -> None:
@@ -76,6 +78,7 @@ def test_a_checkout_has_none(tmp_path: Path) -> None:
         ({"host_packages": {"no-such-package": "1"}}, "no longer has no-such-package"),
         ({"commit": "main"}, "cannot be used"),
         ({"more": 1}, "cannot be used"),
+        ({"image": "streamproof/cpu:0123456789ab"}, "carries the engine as the image streamproof/cpu:0123456789ab"),
     ],
 )
 def test_what_does_not_fit_is_named(client: Path, changes: dict[str, Any], words: str) -> None:

@@ -63,6 +63,7 @@ def finish(root: Path, manifest: Manifest, *, signer: str, host_packages: dict[s
         "python": sys.executable,
         "host_packages": host_packages,
         "signer": signer,
+        "image": manifest.image.reference if manifest.image else None,
     }
     (root / INSTALLED).write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     _try_client(root)

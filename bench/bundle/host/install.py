@@ -8,14 +8,16 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from .finish import compile_bytecode, finish
-from .layout import LAUNCHER
+from .image import check_docker, load_image, remove_image
+from .layout import IMAGE, LAUNCHER
 from .machine import check_host_packages, check_machine, check_space
-from .manifest import MANIFEST, BadManifestError, Manifest, parse
+from .manifest import MANIFEST, BadManifestError, Image, ListedFile, Manifest, parse
 from .refusal import COPY_AGAIN, COPY_ALL, Refusal
 from .signature import check_file, signed_files
 from .unpack import check_unpacked, unpack
@@ -50,7 +52,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="sh install.sh",
         description="Installs this bundle into a folder: every file is checked before and after it is unpacked, and "
-        "nothing outside the folder is touched.",
+        "nothing outside the folder is touched, except that an image that comes with it is loaded into Docker.",
         epilog="Before everything else: --python PATH, the Python that has the packages which the bundle leaves to the "
         "host (default: python3).",
     )
@@ -79,6 +81,8 @@ def _install(bundle: Path, options: argparse.Namespace) -> None:
     if options.signer is None:
         _say(f"signed by {signer}: compare this with what its maker told you (or give it as --signer)")
     check_machine(manifest)
+    if manifest.image is not None:
+        check_docker()
     host_packages = check_host_packages(manifest)
     destination = (options.to or Path.cwd() / f"streamproof-{manifest.target}").absolute()
     check_space(manifest, destination)
@@ -93,8 +97,9 @@ def _install(bundle: Path, options: argparse.Namespace) -> None:
     try:
         building.chmod(0o755)
         _unpack_all(bundle, manifest, building)
-        finish(building, manifest, signer=signer, host_packages=host_packages)
-        building.rename(destination)
+        with _image_loaded(building / IMAGE, manifest.image):
+            finish(building, manifest, signer=signer, host_packages=host_packages)
+            building.rename(destination)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if not options.no_compile:
@@ -115,11 +120,30 @@ def _manifest(bundle: Path, signed: dict[str, str]) -> Manifest:
     return manifest
 
 
+@contextmanager
+def _image_loaded(folder: Path, image: Image | None) -> Iterator[None]:
+    """Has the image in Docker, and takes it back out where the installation fails after that."""
+    if image is None:
+        yield
+        return
+    _say(f"loading {image.reference} into Docker")
+    loaded = load_image(folder, image)
+    shutil.rmtree(folder)
+    try:
+        yield
+    except BaseException:
+        if loaded:
+            remove_image(image)
+        raise
+
+
 def _unpack_all(bundle: Path, manifest: Manifest, root: Path) -> None:
+    before: dict[str, ListedFile] = {}
     for archive in manifest.archives:
         _say(f"unpacking {archive.name}: {archive.file_count:,} files, {archive.unpacked_size / 1e6:,.0f} MB")
-        listed = unpack(archive, bundle, root)
+        listed = unpack(archive, bundle, root, before)
         check_unpacked(root, listed)
+        before |= listed
 
 
 def _say(line: str, stream: TextIO | None = None) -> None:

@@ -22,5 +22,8 @@ ENGINE_SITE: Final = "engine"
 CACHES: Final = "caches"
 """What engines have compiled."""
 
+IMAGE: Final = "image"
+"""A container image, as `docker load` takes it; it is gone once it is loaded."""
+
 HUB: Final = "hub"
 """Checkpoints, in the form of the hub's own cache: what finds a snapshot there asks no network."""

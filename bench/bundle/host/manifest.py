@@ -26,6 +26,7 @@ PREDICATE_TYPE: Final = "https://pypi.org/project/streamproof/#bundle-attestatio
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_REFERENCE: Final = re.compile(r"[a-z0-9][a-z0-9._/-]{0,127}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 class BadManifestError(ValueError):
@@ -84,6 +85,21 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Image:
+    """A container image, in the archive of the same name.
+
+    Attributes:
+        reference: what it is called once it is loaded: "streamproof/cpu:0123456789ab".
+        id: digest of its configuration: "sha256:...".
+        layers: digests of its uncompressed layers, lowest first.
+    """
+
+    reference: str
+    id: str
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """See the module.
 
@@ -101,6 +117,7 @@ class Manifest:
         left_out: what was not packed.
         archives: what was.
         next_arguments: arguments of the command that runs the target once it is installed.
+        image: what the engine runs from, in Docker; None where the engine's packages are carried.
     """
 
     target: str
@@ -116,6 +133,7 @@ class Manifest:
     left_out: tuple[LeftOut, ...]
     archives: tuple[Archive, ...]
     next_arguments: tuple[str, ...]
+    image: Image | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For `parse`."""
@@ -159,6 +177,7 @@ def parse(raw: bytes) -> Manifest:
             left_out=tuple(LeftOut(_text(e["name"]), _text(e["why"]), _size(e["size"])) for e in value["left_out"]),
             archives=tuple(_archive(entry) for entry in value["archives"]),
             next_arguments=tuple(_text(argument) for argument in value["next_arguments"]),
+            image=None if value["image"] is None else _image(value["image"]),
         )
     except KeyError as error:
         raise BadManifestError(f"{error.args[0]} is missing") from error
@@ -225,6 +244,20 @@ def _archive(value: dict[str, Any]) -> Archive:
         unpacked_size=_size(value["unpacked_size"]),
         parts=parts,
     )
+
+
+def _image(value: dict[str, Any]) -> Image:
+    reference = _text(value["reference"])
+    if not _REFERENCE.fullmatch(reference):
+        raise BadManifestError(f"{reference!r:.80} is no name of an image")
+    return Image(reference, _digest(value["id"]), tuple(_digest(layer) for layer in value["layers"]))
+
+
+def _digest(value: object) -> str:
+    kind, _, digits = _text(value).partition(":")
+    if kind != "sha256":
+        raise BadManifestError(f"{value!r:.80} is no digest")
+    return f"{kind}:{_sha256(digits)}"
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, Final, cast
@@ -26,13 +26,16 @@ _LIST_LIMIT: Final = 256 << 20
 """Bytes of the list of files: a million files have about 150 MB."""
 
 
-def unpack(archive: Archive, folder: Path, root: Path) -> dict[str, ListedFile]:
+def unpack(
+    archive: Archive, folder: Path, root: Path, before: Mapping[str, ListedFile] | None = None
+) -> dict[str, ListedFile]:
     """Writes an archive's files below `root`, which must be empty or hold other archives' files only.
 
     Args:
         archive: from the signed manifest.
         folder: where its parts are; they have been checked.
         root: where its files go.
+        before: files of earlier archives that are there: a file that is there already travels as a link to it.
 
     Returns:
         The list of files, by path.
@@ -45,7 +48,7 @@ def unpack(archive: Archive, folder: Path, root: Path) -> dict[str, ListedFile]:
             with tarfile.open(fileobj=stream, mode="r|") as tar:
                 members = iter(tar)
                 listed = _file_list(tar, next(members, None), archive)
-                unpacker = _Unpacker(root, listed)
+                unpacker = _Unpacker(root, listed, before or {})
                 for member in members:
                     unpacker.take(tar, member)
         except tarfile.TarError as error:
@@ -75,10 +78,11 @@ def check_unpacked(root: Path, listed: dict[str, ListedFile]) -> None:
 
 
 class _Unpacker:
-    def __init__(self, root: Path, listed: dict[str, ListedFile]) -> None:
+    def __init__(self, root: Path, listed: Mapping[str, ListedFile], before: Mapping[str, ListedFile]) -> None:
         self.written: set[str] = set()
         self._root = root
         self._listed = listed
+        self._before = before
 
     def take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Writes one member.
@@ -93,7 +97,7 @@ class _Unpacker:
             raise Refusal(
                 f"the archive holds {member.name[:200]!r}, which is not in its signed list of files", COPY_AGAIN
             )
-        if member.name in self.written:
+        if member.name in self.written or member.name in self._before:
             raise Refusal(f"the archive holds {member.name!r} twice", COPY_AGAIN)
         target = self._root / member.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,8 +123,8 @@ class _Unpacker:
 
     def _link(self, file: ListedFile, to: str, target: Path) -> None:
         """A file that is another one's twin: shares its blocks where the file system can."""
-        other = self._listed.get(to)
-        if to not in self.written or other is None or other.sha256 != file.sha256:
+        other = self._listed.get(to) if to in self.written else self._before.get(to)
+        if other is None or other.sha256 != file.sha256:
             raise Refusal(f"the archive links {file.path!r} to {to[:200]!r}, which is not its signed twin", COPY_AGAIN)
         if other.executable == file.executable:
             with suppress(OSError):  # a file system without hard links
