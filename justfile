@@ -35,6 +35,12 @@ bundle target *options:
 quantize *options:
     @{{ python }} quantize "$@"
 
+# Build a target's image: pinned base, packages by hash, reproducible (just build cpu, just build --list)
+[group("images")]
+[no-exit-message]
+build *options:
+    @{{ python }} build "$@"
+
 # Ask registries and package indexes again what is pinned: image digests, locks (just pin --check)
 [group("images")]
 [no-exit-message]

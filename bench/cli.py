@@ -16,6 +16,7 @@ from bench.bundle.cli_caches import app as caches_app
 from bench.errors import UsageError
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
+from bench.images.cli_build import build
 from bench.images.cli_pin import pin
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
@@ -286,6 +287,7 @@ def bundle(
     raise typer.Exit(code)
 
 
+app.command()(build)
 app.command()(pin)
 app.add_typer(caches_app, name="caches")
 app.command()(preflight)
