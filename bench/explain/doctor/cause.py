@@ -1,4 +1,4 @@
-"""Which of a log's failures is the cause: the earliest that is no echo of another and that the engine did not survive."""
+"""Which of a log's failures is the cause: the earliest that echoes no other and that the engine did not survive."""
 
 from __future__ import annotations
 

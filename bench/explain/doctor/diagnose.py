@@ -1,4 +1,4 @@
-"""From one start to its diagnosis: the entry of the knowledge that fits best, its evidence, its fix for that release."""
+"""From a start to its diagnosis: the entry of the knowledge that fits best, its evidence, its fix for that release."""
 
 from __future__ import annotations
 

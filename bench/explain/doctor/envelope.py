@@ -1,4 +1,4 @@
-"""What carries a log line puts something in front of it: compose, kubectl, containerd, journald, srun, CI. Takes it off."""
+"""Takes off what a line's carrier put in front: compose, kubectl, containerd, journald, srun, CI."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _LAYERS: Final = (
     # srun --label: "0: text"
     re.compile(r"(?P<node>\d{1,5}): (?=\(|INFO |WARNING |ERROR |Traceback |  )"),
 )
-"""Tried one after the other, until none fits: a pod's line may carry two of them. All are bounded and start at the line's
-first character."""
+"""Tried one after the other, until none fits: a pod's line may carry two of them. All are bounded and begin the line."""
 
 _DEEPEST: Final = 4
 """Layers taken off at most."""

@@ -103,5 +103,5 @@ def _no_log(reader: LogReader, diagnoses: tuple[Diagnosis, ...]) -> tuple[str, s
         return None
     return (
         "No line of this log is vLLM's.",
-        "Give the engine's own output from its start on (docker logs NAME, kubectl logs POD, journalctl -u UNIT -o cat).",
+        "Give the engine's own output from its start on (docker logs, kubectl logs, journalctl -o cat).",
     )

@@ -1,7 +1,9 @@
-"""The knowledge files as typed entries. `knowledge/*.toml` are families of failures; `knowledge/signs/*.toml` say how to
-read a log at all: values, death notices, functions and their stages, other servers.
+"""The knowledge files as typed entries.
 
-Everything is checked when it is loaded: a stage, a value or a group that does not exist is an error that names the file.
+`knowledge/*.toml` are families of failures; `knowledge/signs/signs.toml` says how to read a log at all: values, death
+notices, functions and their stages, other servers.
+
+Everything is checked when it is loaded: a stage, a value or a group that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ COMPUTED: Final = frozenset(
 
 Kind: TypeAlias = Literal["failure", "downgrade", "note"]
 Outcome: TypeAlias = Literal["failed", "unexplained", "unfinished", "served"]
-"""How a start ended: a failure with a cause in the log; only echoes of one; the log ends first; requests were served."""
+"""How a start ended: a failure with a cause in the log; only echoes of one; the log ends first; requests served."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$")]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+(?:\.\d+)?$")]
@@ -136,8 +138,10 @@ class When(_Data):
 
 
 class Fix(_Data):
-    """What to do, in some releases or all. `{value}` or `{value|words}` in it is replaced by a value of the log, or by
-    the words where the log does not give it."""
+    """What to do, in some releases or all.
+
+    `{value}` or `{value|words}` in it stands for a value of the log, or for the words where the log does not give it.
+    """
 
     since: Version | None = None
     before: Version | None = None
@@ -201,6 +205,12 @@ class _Fact(_Data):
 class _Frame(_Data):
     function: str
     stage: str
+
+    @model_validator(mode="after")
+    def _known(self) -> _Frame:
+        if self.stage not in STAGES:
+            raise ValueError(f"{self.function}: there is no stage {self.stage!r}")
+        return self
 
 
 class _Server(_Data):
@@ -269,8 +279,6 @@ def knowledge(folder: Path = FOLDER) -> Knowledge:
         servers = tuple(
             Server(server.name, tuple(Phrase(text) for text in server.lines), server.advice) for server in signs.server
         )
-        if unknown := next((frame for frame in signs.frame if frame.stage not in STAGES), None):
-            raise ValueError(f"{unknown.function}: there is no stage {unknown.stage!r}")
     except ValueError as error:
         raise StreamproofError(
             f"the knowledge in {folder} is not valid: {error}", remedy="Compare the file with the one in git."

@@ -107,7 +107,10 @@ def _unknown(diagnosis: Diagnosis) -> list[RenderableType]:
     if diagnosis.outcome == "failed":
         says = "The engine failed, and no known cause fits. The lines below name the failure."
     elif diagnosis.outcome == "unexplained":
-        says = "The engine failed, and only echoes of the failure are in this log. Its cause is in the part before, or in the log of another process, rank or node."
+        says = (
+            "The engine failed, and only echoes of the failure are in this log. Its cause is in the part before, or in "
+            "the log of another process, rank or node."
+        )
     else:
         says = "The log ends before the engine was ready, and no failure is in it."
         says += " It was told to stop." if diagnosis.stopped else ""

@@ -186,9 +186,11 @@ class Start:
         return (last - first).total_seconds() + _bar_seconds(self.bar)
 
     def survived(self, seen: Seen) -> bool:
-        """Whether the engine lived on after a failure: it was only warned of, or the same process came further, or
-        requests were answered after it, and nothing says that the engine ended. What is said while an engine ends
-        because it was told to is no failure either."""
+        """Whether the engine lived on after a failure.
+
+        It was only warned of; or the same process came further, or requests were answered after it, and nothing says
+        that the engine ended. What is said while an engine ends because it was told to is no failure either.
+        """
         failure = seen.failure
         if failure.level in ("WARNING", "INFO", "DEBUG"):
             return True

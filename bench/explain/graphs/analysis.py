@@ -34,6 +34,7 @@ MOST: Final = 64
 """Sizes of the longest list that is looked for: the article's has 60."""
 
 _INTERVAL: Final = "VLLM_LOG_STATS_INTERVAL"
+_OFTEN: Final = f"--set 'engine.env.{_INTERVAL}=\"2\"'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,7 @@ def _no_metrics(recipe: Recipe, tables: Sequence[GraphTable], *, external: bool)
     if tables:
         return UsageError(
             f"{len(tables)} tables of CUDA graph use are in this report; none lies in a measured window as a whole.",
-            remedy=f"Write them more often (--set engine.env.{_INTERVAL}=2), or measure longer (load.steady_s).",
+            remedy=f"Write them more often ({_OFTEN}), or measure longer (load.steady_s).",
         )
     if recipe.engine.flags.get("cudagraph_metrics") is True:
         return UsageError(
@@ -182,5 +183,5 @@ def _no_metrics(recipe: Recipe, tables: Sequence[GraphTable], *, external: bool)
     return UsageError(
         "this report has no CUDA graph metrics.",
         remedy=f"Run it again with: just repro {recipe.target} --set engine.flags.cudagraph_metrics=true "
-        f"--set engine.env.{_INTERVAL}=2",
+        f"{_OFTEN}",
     )

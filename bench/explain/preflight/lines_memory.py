@@ -56,7 +56,7 @@ def weight_lines(basis: Basis, facts: StartFacts) -> Iterator[Line]:
 
 
 def _stored(part: PartWeights, basis: Basis) -> str:
-    scheme = {"bf16": "BF16", "fp8": "FP8", "nvfp4": "4 bits"}[basis.model.shapes.quantization.scheme]
+    scheme = {"bf16": "BF16", "fp8": "FP8", "nvfp4": "FP4"}[basis.model.shapes.quantization.scheme]
     pieces = []
     if part.quantized:
         bits = 8 * (part.quantized + part.scales) / (part.parameters - part.plain // 2)
