@@ -1,0 +1,54 @@
+"""Prefix hits before a run, against those that were measured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.explain.preflight.prefix import reusable
+from bench.workload.prefix_cache_rules import CacheRules
+from tests.explain.preflight.planned import basis
+
+
+@pytest.mark.parametrize(
+    ("target", "measured"),
+    [
+        pytest.param("h200-fp8-dummy", 0.644, id="evidence/h200, 1,300 prompts"),
+        pytest.param("cpu", 0.698, id="a report of the cpu target"),
+    ],
+)
+def test_the_rate_is_that_of_the_run(target: str, measured: float) -> None:
+    assert basis(target).prefix.rate == pytest.approx(measured, rel=0.02)
+
+
+def test_a_longer_prefix_gives_what_was_said() -> None:
+    plan = basis("h200-fp8").prefix
+    assert (plan.shared_hit, plan.enough, plan.next_length, plan.next_hit) == (6480, 8640, 10800, 8640)
+    longer = basis(
+        "h200-fp8", ("workload.shared_prefix_tokens", "10800"), ("workload.prompt_tokens", "11800")
+    ).prefix
+    assert longer.shared_hit == 8640
+    same = basis("h200-fp8", ("workload.shared_prefix_tokens", "8640")).prefix
+    assert same.shared_hit == 6480
+
+
+def test_without_a_cache_everything_is_computed() -> None:
+    plan = basis("cpu-mtp").prefix
+    assert plan.rate == 0
+    assert plan.computed == plan.prompts
+
+
+def test_finer_units_are_not_modelled() -> None:
+    plan = basis("h200-fp8", ("engine.flags.prefix_match_unit", "16")).prefix
+    assert plan.rate is None
+
+
+@given(shared=st.integers(1, 40_000), draft=st.integers(0, 4), block=st.sampled_from([256, 1056, 2160]))
+def test_reuse_is_whole_blocks_and_never_more_than_is_shared(shared: int, draft: int, block: int) -> None:
+    rules = CacheRules(block_size=block, hybrid=True, chunk_tokens=16384, draft_tokens=draft)
+    found = reusable(shared, rules)
+    assert found % block == 0
+    assert 0 <= found <= shared
+    assert found <= reusable(shared + 1, rules) <= found + block
+    assert shared - found < block * (2 if draft else 1)

@@ -1,0 +1,156 @@
+"""Verdicts: what public reports ran into is said before the start, with the flag that changes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.explain.preflight.budget import budget_of, forward_peak, graph_pool, rejection_logits, sampler_peak
+from bench.explain.preflight.captures import captures_of
+from bench.explain.preflight.gpus import GIB
+from bench.explain.preflight.plan import Basis, Verdict
+from bench.explain.preflight.verdicts import verdicts_of, worst
+from tests.explain.preflight.planned import FULL_SIZE, basis, full_size
+
+NAMED = FULL_SIZE.parent
+
+
+def verdict(name: str, target: str, *overrides: tuple[str, str], config: Path | None = NAMED) -> Verdict:
+    found = [v for v in verdicts_of(basis(target, *overrides, config=config)) if v.name == name]
+    assert len(found) == 1, [v.name for v in found]
+    return found[0]
+
+
+def flag(name: str, value: str) -> tuple[str, str]:
+    return f"engine.flags.{name}", value
+
+
+def test_the_scratch_cache_of_an_old_release_takes_399_gb() -> None:
+    old = basis("h200-fp8", ("engine.version", "0.25.1"), config=NAMED)
+    assert old.budget.scratch == 16384 * old.cache.block_bytes == pytest.approx(399e9, rel=0.002)
+    found = verdict("scratch KV of graph profiling", "h200-fp8", ("engine.version", "0.25.1"))
+    assert found.verdict == "cannot"
+    assert "kv_cache_memory_bytes" in found.change
+    assert worst(verdicts_of(old)) == "cannot"
+
+
+def test_the_fixed_release_has_one_block_a_sequence() -> None:
+    assert basis("h200-fp8").budget.scratch == 64 * basis("h200-fp8").cache.block_bytes
+    assert verdict("scratch KV of graph profiling", "h200-fp8").verdict == "fits"
+    many = basis("h200-fp8", flag("max_num_seqs", "1024"))
+    assert many.budget.scratch == pytest.approx(24.9e9, rel=0.002)
+    given_size = basis("h200-fp8", flag("kv_cache_memory_bytes", "80000000000"))
+    assert given_size.budget.scratch == 0
+
+
+def test_a_list_that_is_cut_in_silence_is_said_with_the_size_to_end_in() -> None:
+    found = verdict("capture list", "h200-fp8")
+    assert found.verdict == "tight"
+    assert "12,290" in found.why
+    assert "16380" in found.change
+
+
+def test_a_prefix_that_loses_a_block_is_said_with_the_length_that_does_not() -> None:
+    found = verdict("prefix cache", "h200-fp8")
+    assert found.verdict == "tight"
+    assert "6,480" in found.why
+    assert "10,800 tokens reuses 8,640" in found.change
+    assert "--prefix-match-unit" in found.change
+    assert verdict("prefix cache", "vanilla").verdict == "fits"
+    assert "inert" in verdict("prefix cache", "h200-fp8", ("workload.shared_prefix_tokens", "2000")).why
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "overrides", "expected", "change"),
+    [
+        ("KV cache", "h200-fp8", [flag("kv_cache_memory_bytes", "1000")], "cannot", "max_model_len"),
+        ("KV cache", "h200-fp8", [flag("gpu_memory_utilization", "0.25")], "cannot", "gpu_memory_utilization"),
+        ("KV cache", "vanilla", [flag("kv_cache_memory_bytes", "20000000000")], "cannot", "max_num_seqs at most 924"),
+        ("weights", "h200-fp8", [flag("gpu_memory_utilization", "0.2")], "cannot", "larger card"),
+        ("headroom", "h200-fp8", [flag("gpu_memory_utilization", "0.995")], "tight", "gpu_memory_utilization at most"),
+        ("decoding graphs", "vanilla", [], "tight", "max_num_seqs = 512"),
+        ("max_num_seqs", "h200-fp8", [flag("max_num_seqs", "32")], "tight", "max_num_seqs = 60"),
+        ("release", "h200-fp8", [("engine.version", "0.28.0")], "tight", "0.26.0"),
+    ],
+)
+def test_each_rule_names_its_flag(
+    name: str, target: str, overrides: list[tuple[str, str]], expected: str, change: str
+) -> None:
+    found = verdict(name, target, *overrides)
+    assert found.verdict == expected
+    assert change in found.change
+
+
+def test_a_block_larger_than_a_step_cannot_be() -> None:
+    small = [
+        flag("max_num_batched_tokens", "2048"),
+        flag("compilation_config.cudagraph_capture_sizes", "[5]"),
+        flag("compilation_config.max_cudagraph_capture_size", "5"),
+    ]
+    found = verdict("block and step", "h200-fp8", *small)
+    assert found.verdict == "cannot"
+    assert "max_num_batched_tokens at least 2160" in found.change
+
+
+def test_pieces_with_drafts_that_are_no_multiples_are_warned_of() -> None:
+    found = verdict("graphs in pieces with drafts", "h200-fp8", flag("compilation_config.cudagraph_mode", "PIECEWISE"))
+    assert found.verdict == "tight"
+
+
+def test_an_assumed_checkpoint_is_said() -> None:
+    found = verdict("checkpoint", "b200-nvfp4", config=None)
+    assert "nvfp4_experts_only" in found.why
+    assert "--config" in found.change
+
+
+def test_fp4_on_a_card_without_it_is_no_measurement_of_it() -> None:
+    found = [v for v in verdicts_of(basis("b200-nvfp4", gpu="H200")) if v.name == "FP4"]
+    assert [v.verdict for v in found] == ["tight"]
+
+
+def test_the_cpu_has_no_card_to_judge() -> None:
+    names = {v.name for v in verdicts_of(basis("cpu"))}
+    assert names == {"KV cache", "prefix cache"}
+
+
+def test_the_rejection_sampler_counts_every_draft() -> None:
+    settings = basis("h200-fp8").settings
+    assert rejection_logits(full_size(), replace(settings, max_num_seqs=256)) == pytest.approx(1.3e9, rel=0.03)
+    assert rejection_logits(full_size(), replace(settings, max_num_seqs=1024)) == pytest.approx(5.1e9, rel=0.01)
+    assert rejection_logits(full_size(), basis("vanilla").settings) == 0
+
+
+def _budget(of: Basis, seqs: int, tokens: int, utilization: float) -> int:
+    settings = replace(
+        of.settings, max_num_seqs=seqs, max_num_batched_tokens=tokens, utilization=utilization, capture_sizes=(5,)
+    )
+    settings = replace(settings, max_capture=None)
+    return budget_of(of.model.shapes, settings, captures_of(settings), of.cache, of.card).available
+
+
+@given(seqs=st.integers(1, 2000), tokens=st.integers(5, 40_000), utilization=st.floats(0.3, 0.99))
+def test_what_costs_memory_leaves_less_for_the_cache(seqs: int, tokens: int, utilization: float) -> None:
+    of = basis("h200-fp8")
+    left = _budget(of, seqs, tokens, utilization)
+    assert _budget(of, seqs + 100, tokens, utilization) <= left
+    assert _budget(of, seqs, tokens + 1000, utilization) <= left
+    assert _budget(of, seqs, tokens, min(utilization + 0.01, 1.0)) > left
+
+
+def test_parts_add_up_to_the_share() -> None:
+    budget = basis("vanilla").budget
+    spent = budget.weights + budget.peak + budget.non_torch + budget.graph_pool + budget.available
+    assert spent == budget.share
+    assert budget.share + budget.headroom == budget.total
+
+
+def test_estimates_grow_with_what_they_estimate() -> None:
+    settings = basis("vanilla").settings
+    assert forward_peak(full_size(), 2000) == 2 * forward_peak(full_size(), 1000)
+    assert sampler_peak(full_size(), replace(settings, max_num_seqs=2048)) > sampler_peak(full_size(), settings)
+    assert graph_pool(basis("h200-fp8").captures) > graph_pool(basis("h200-fp8-dummy").captures) > GIB // 2
+    assert graph_pool(basis("cpu").captures) == 0
