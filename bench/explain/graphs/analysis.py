@@ -64,6 +64,7 @@ class Analysis:
         now: the captured list, with what it does.
         suggested: the list to take instead.
         others: best lists of other lengths.
+        miss_tokens: a step without a graph counts as so many padded tokens.
         capture_source, pool_source: where the costs are from.
     """
 
@@ -72,6 +73,7 @@ class Analysis:
     now: Choice
     suggested: Choice
     others: tuple[Choice, ...]
+    miss_tokens: float
     capture_source: str
     pool_source: str
 
@@ -136,6 +138,7 @@ def _chosen(
         now=priced(apply(captured, coverage.histogram, miss_tokens=miss_tokens)),
         suggested=priced(suggested),
         others=tuple(priced(found) for found in others),
+        miss_tokens=miss_tokens,
         capture_source=f"this start: {facts.graphs} graphs in {facts.capture_s:g} s"
         if measured
         else "two H200 starts of the full-size model",
@@ -182,6 +185,5 @@ def _no_metrics(recipe: Recipe, tables: Sequence[GraphTable], *, external: bool)
         )
     return UsageError(
         "this report has no CUDA graph metrics.",
-        remedy=f"Run it again with: just repro {recipe.target} --set engine.flags.cudagraph_metrics=true "
-        f"{_OFTEN}",
+        remedy=f"Run it again with: just repro {recipe.target} --set engine.flags.cudagraph_metrics=true {_OFTEN}",
     )

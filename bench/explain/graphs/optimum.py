@@ -5,8 +5,8 @@ more tokens than the largest graph has runs without one. Given a number of graph
 together cheapest?
 
 Some best list holds only sizes that a step needs, rounded up to a multiple of k + 1: lowering a size to the largest
-such step below it changes no assignment and only saves padding. Over these n candidates in order, the cost of the
-first i steps with j graphs, the last of which is candidate i, is
+such step below it changes no assignment and only saves padding, and a size below all of them is of no use. Over these
+n candidates in order, the cost of the first i steps with j graphs, the last of which is candidate i, is
 
     best[j][i] = min over h < i of best[j - 1][h] + padding of the steps between h and i when padded to candidate i
 

@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 SCHEMA: Final = "streamproof.graphs/1"
 _MOST_ROWS: Final = 20
 
+NO_GRAPHS: Final = (
+    "This engine runs without CUDA graphs (a CPU, enforce_eager, or cudagraph_mode NONE): the lists below are what a "
+    "GPU would have needed for these steps."
+)
+
 
 def shown(analysis: Analysis) -> RenderableType:
     """The analysis for people."""
     coverage = analysis.coverage
     head = Text.assemble(("graphs ", "dim"), (analysis.target, "bold"), f", {coverage.mode}")
-    parts: list[RenderableType] = [head, Text(summary(coverage)), Text(), _uses(coverage)]
+    parts: list[RenderableType] = [head, Text(summary(coverage))]
+    if any(use.steps for use in coverage.sizes):
+        parts += [Text(), _uses(coverage)]
+    if coverage.mode == "NONE":
+        parts.append(Text(NO_GRAPHS))
     if coverage.unused:
         parts.append(Text(f"never used: {', '.join(map(words.count, coverage.unused))}"))
     if coverage.without:
@@ -34,10 +43,12 @@ def shown(analysis: Analysis) -> RenderableType:
         Text(),
         Text("The best lists for these steps", style="bold"),
         _choices(analysis),
+        Text(f"a step without a graph counts as {analysis.miss_tokens:g} padded tokens (--miss-tokens)", style="dim"),
         Text(f"capture time: {analysis.capture_source}; memory: {analysis.pool_source}", style="dim"),
         Text(),
         Text("Suggested", style="bold"),
         Text(f"cudagraph_capture_sizes = [{', '.join(map(str, analysis.suggested.list_.sizes))}]"),
+        Text("It fits the steps that were seen; measure again with it before it replaces anything.", style="dim"),
     ]
     return Group(*parts)
 
@@ -74,6 +85,7 @@ def as_data(analysis: Analysis) -> dict[str, Any]:
         "without": {str(tokens): count for tokens, count in coverage.without.items()},
         "now": _choice(analysis.now),
         "suggested": _choice(analysis.suggested),
+        "miss_tokens": analysis.miss_tokens,
         "others": [_choice(choice) for choice in analysis.others],
         "capture_source": analysis.capture_source,
         "pool_source": analysis.pool_source,
@@ -89,7 +101,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "missed_steps": found.missed,
         "cost_tokens": found.cost,
         "graphs": choice.captures.graphs if choice.captures else None,
-        "capture_s": choice.seconds,
+        "capture_s": choice.seconds if choice.captures else None,
         "pool_gib": choice.pool_gib,
     }
 
@@ -109,9 +121,9 @@ def _uses(coverage: Coverage) -> Table:
 
 def _without(coverage: Coverage) -> Text:
     worst = sorted(coverage.without.items(), key=lambda item: (-item[1], item[0]))
-    named = ", ".join(f"{count:,} of {tokens:,}" for tokens, count in worst[:_MOST_ROWS])
+    named = ", ".join(f"{tokens:,} ({count:,})" for tokens, count in worst[:_MOST_ROWS])
     rest = f", and {len(worst) - _MOST_ROWS:,} more sizes" if len(worst) > _MOST_ROWS else ""
-    return Text(f"without a graph (steps of tokens): {named}{rest}")
+    return Text(f"without a graph, tokens of a step (steps): {named}{rest}")
 
 
 def _choices(analysis: Analysis) -> Table:
@@ -129,7 +141,7 @@ def _choices(analysis: Analysis) -> Table:
             words.percent(found.covered),
             words.percent(found.padding),
             str(choice.captures.graphs) if choice.captures else words.ABSENT,
-            words.seconds(choice.seconds),
+            words.seconds(choice.seconds) if choice.captures else words.ABSENT,
             words.ABSENT if choice.pool_gib is None else f"{choice.pool_gib:.2f} GiB",
         )
     return table
