@@ -268,7 +268,7 @@ class _Matcher:
             ]
             if not seen.failure.raised:
                 quotes.append(Quote(seen.failure.first_line, "a traceback begins here and is cut off"))
-        for phrase in self._known.phrases([*when.lines, *when.lines_any]):
+        for phrase in self._known.phrases([*when.lines, *when.lines_any, *when.quote]):
             if phrase.text in self._start.seen:
                 quotes.append(self._start.seen[phrase.text])
         for name in (name for text in when.values for name in Comparison.parse(text).names):
@@ -326,7 +326,7 @@ def _failed_requests(start: Start, found: Causes) -> tuple[Seen, ...]:
 
 def _asks(entry: Entry) -> int:
     when = entry.when or When()
-    return sum(bool(getattr(when, name)) for name in type(when).model_fields)
+    return sum(bool(getattr(when, name)) for name in type(when).model_fields if name != "quote")
 
 
 def _any_in(phrases: tuple[Phrase, ...], text: str) -> bool:

@@ -26,7 +26,7 @@ _LAYERS: Final = (
     # srun --label: "0: text"
     re.compile(r"(?P<node>\d{1,5}): (?=\(|INFO |WARNING |ERROR |Traceback |  )"),
 )
-"""Tried one after the other, until none fits: a pod's line may carry two of them. All are bounded and begin the line."""
+"""Tried one after the other until none fits: a pod's line may carry two of them. All are bounded and begin the line."""
 
 _DEEPEST: Final = 4
 """Layers taken off at most."""

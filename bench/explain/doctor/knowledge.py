@@ -111,6 +111,7 @@ class When(_Data):
         stages: the start stood at one of these stages when it failed or the log ended.
         values: comparisons that hold. One that needs a value which the log does not give does not hold.
         outcomes: how the start ended.
+        quote: no condition: if one of these was seen, it is evidence too.
     """
 
     errors: list[str] = []
@@ -124,6 +125,7 @@ class When(_Data):
     stages: list[str] = []
     values: list[str] = []
     outcomes: list[Outcome] = []
+    quote: list[str] = []
 
     @property
     def about_failure(self) -> bool:
@@ -133,7 +135,7 @@ class When(_Data):
     @property
     def phrases(self) -> Iterator[str]:
         """Every phrase or group that it names."""
-        for listed in (self.errors, self.errors_none, self.lines, self.lines_any, self.lines_none):
+        for listed in (self.errors, self.errors_none, self.lines, self.lines_any, self.lines_none, self.quote):
             yield from listed
 
 

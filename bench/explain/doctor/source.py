@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final
 
 from bench.errors import StreamproofError
 
@@ -16,6 +15,8 @@ PIECE: Final = 1 << 20
 """Bytes read at once."""
 
 _GZIP: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+"""What zlib calls "with a gzip header"."""
 _KINDS: Final = (
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc FILE | just doctor -"),
     (b"\xfd7zXZ\x00", "compressed with xz", "xz -dc FILE | just doctor -"),
@@ -78,36 +79,30 @@ def _unpacked(file: IO[bytes], path: Path, on_read: Callable[[int], None]) -> It
 
 
 def _gunzip(first: bytes, file: IO[bytes], path: Path, on_read: Callable[[int], None]) -> Iterator[bytes]:
-    """Reads on where a gzip was cut off: a copied log often is."""
-    began = False
-    try:
-        with gzip.GzipFile(fileobj=cast("IO[bytes]", _Rest(first, file, on_read)), mode="rb") as unpacked:
-            while piece := unpacked.read(PIECE):
-                if not began:
-                    _refuse_other_formats(piece, path)
-                began = True
-                yield piece
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        if not began:
-            raise StreamproofError(
-                f"{_name(path)} is a damaged gzip: {error}", remedy="Copy the log again; gzip -t tests a file."
-            ) from error
-
-
-class _Rest:
-    """A file from which some bytes were read already."""
-
-    def __init__(self, first: bytes, file: IO[bytes], on_read: Callable[[int], None]) -> None:
-        self._first = first
-        self._file = file
-        self._on_read = on_read
-
-    def read(self, count: int = PIECE) -> bytes:
-        """The next bytes, `count` at most."""
-        taken, self._first = self._first[:count], self._first[count:]
-        data = taken or self._file.read(count)
-        self._on_read(len(data))
-        return data
+    """Unpacks, in bounded pieces. A gzip that was cut off, as a copied log often is, is read as far as it goes."""
+    unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    packed, began = first, False
+    while packed:
+        on_read(len(packed))
+        while True:
+            try:
+                piece = unpacker.decompress(packed, PIECE)
+            except zlib.error as error:
+                if began:
+                    return
+                raise StreamproofError(
+                    f"{_name(path)} is a damaged gzip: {error}", remedy="Copy the log again; gzip -t tests a file."
+                ) from error
+            if not began:
+                _refuse_other_formats(piece, path)
+            began = True
+            yield piece
+            packed = unpacker.unconsumed_tail
+            if unpacker.eof:
+                packed, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=_GZIP_WINDOW)
+            if not packed and len(piece) < PIECE:
+                break
+        packed = file.read(PIECE)
 
 
 def _refuse_other_formats(head: bytes, path: Path) -> None:

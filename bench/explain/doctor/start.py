@@ -69,7 +69,9 @@ class Index:
             phrase
             for entry in known.entries
             if entry.when is not None
-            for phrase in known.phrases([*entry.when.lines, *entry.when.lines_any, *entry.when.lines_none])
+            for phrase in known.phrases(
+                [*entry.when.lines, *entry.when.lines_any, *entry.when.lines_none, *entry.when.quote]
+            )
         ]
         self.phrases: tuple[Phrase, ...] = tuple(dict.fromkeys(listed))
         self.readings: tuple[Reading, ...] = known.readings
