@@ -91,14 +91,16 @@ class DockerRun:
             if host.gpus:
                 require_gpus(self._client, otherwise=_OTHERWISE)
             sweep(self._client, say=say)
-            self._image = given_image(self._client, image, say=say) if image is not None else None
-            self._given = self._image is not None
-            if self._image is None:
+            self._given = image is not None
+            self._image: EngineImage | None = None
+            if image is None:
                 self._target = image_target(recipe)
                 self.digest = image_definition(self._target).sha256
                 self._check_driver({"CUDA_VERSION": ENGINE_CUDA.get(recipe.engine.version, "")}, image_is_here=False)
             else:
+                self._image = given_image(self._client, image, say=say)
                 self.digest = self._image.id
+                _check_stage(self._image, recipe)
                 self._check_driver(self._image.env)
         except BaseException:
             self._client.close()
@@ -149,7 +151,7 @@ class DockerRun:
                 recipe, model=CHECKPOINT if local else checkpoint.model, host=host, port=port
             ),
             model=recipe.target,
-            env=recipe.engine.env,
+            env={**load_pins().engine(recipe.engine.lock).env, **recipe.engine.env},
             tokens={} if local else {name: os.environ[name] for name in _TOKENS & os.environ.keys()},
             checkpoint=Path(checkpoint.model) if local else None,
             caches=open_volume(self._client, self._made_with(plan, folder)),
@@ -191,3 +193,12 @@ class DockerRun:
         except UsageError:
             return False
         return image.base_digest not in {None, pinned.digest}
+
+
+def _check_stage(image: EngineImage, recipe: Recipe) -> None:
+    wanted = "serve-cpu" if recipe.hardware.kind == "cpu" else "serve-cuda"
+    if image.stage != wanted:
+        raise UsageError(
+            f"the image {image.name} was made as {image.stage}; {recipe.target} needs {wanted}",
+            remedy="Leave --image out: the target's own image is built then.",
+        )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,9 @@ API_KEY: Final = "VLLM_API_KEY"
 
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  inside the container; only its loopback is published
 _KEY_BYTES: Final = 32
+_OURS: Final = {"PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""Its log must not lag behind what it does; its GPUs are counted as the driver counts them."""
+
 _NOWHERE: Final = 0
 """A port that nobody can listen on."""
 
@@ -70,7 +73,7 @@ class ContainerLaunch:
     arguments: Callable[[str, int], Sequence[str]]
     model: str
     env: Mapping[str, str]
-    tokens: Mapping[str, str]
+    tokens: Mapping[str, str] = field(repr=False)
     checkpoint: Path | None
     caches: str
     gpus: Sequence[str]
@@ -105,7 +108,7 @@ class DockerEngine(OwnEngine):
             name=f"streamproof-{launch.model}-{secrets.token_hex(4)}",
             image=launch.image,
             arguments=launch.arguments(_EVERYWHERE, PORT),
-            environment={**cache_environment(Path(CACHES)), **launch.env},
+            environment={**_OURS, **cache_environment(Path(CACHES)), **launch.env},
             secrets={**launch.tokens, API_KEY: key},
             checkpoint=launch.checkpoint,
             caches=launch.caches,
@@ -170,9 +173,10 @@ def _published_port(container: Container) -> int:
 def _uid(container: Container) -> int | None:
     """Of its first process, as the kernel says it; None where it has ended already."""
     try:
-        return int(container.top(ps_args="-eo uid,pid")["Processes"][0][0])
-    except (APIError, KeyError, IndexError, ValueError):
+        processes = container.top(ps_args="-eo uid,pid")["Processes"] or ()
+    except APIError:
         return None
+    return int(processes[0][0]) if processes else None
 
 
 def _discard(container: Container) -> None:

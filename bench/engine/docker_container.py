@@ -114,9 +114,7 @@ def create_options(setup: Setup) -> dict[str, Any]:
 def described(setup: Setup) -> dict[str, str]:
     """The settings in words, for the report: by the names of `docker run`'s options, nothing secret."""
     options = create_options(setup)
-    mounts = [
-        f"{mount['Source']} at {mount['Target']}{' (ro)' if mount['ReadOnly'] else ''}" for mount in _mounts(setup)
-    ]
+    mounts = [f"{one['Source']} at {one['Target']}{', read-only' if one['ReadOnly'] else ''}" for one in _mounts(setup)]
     return {
         "user": setup.image.user,
         "read-only": "yes",
@@ -132,6 +130,7 @@ def described(setup: Setup) -> dict[str, str]:
         "mount": "; ".join(mounts),
         "tmpfs": ", ".join(options["tmpfs"]),
         "memory": "no limit",
+        "healthcheck": "none",
     }
 
 

@@ -12,6 +12,7 @@ from docker.errors import DockerException, ImageNotFound, NotFound
 from bench.engine.docker_errors import explained, pull_explained
 from bench.engine.docker_host import ARCHITECTURE
 from bench.errors import StreamproofError, UsageError
+from bench.images.labels import BASE_DIGEST, DEFINITION, STAGE
 
 if TYPE_CHECKING:
     import docker
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from bench.engine.install import Say
 
-BASE_DIGEST: Final = "org.opencontainers.image.base.digest"
-"""Label of the OCI image specification (annotations.md)."""
+_SERVES: Final = frozenset({"serve-cuda", "serve-cpu"})
+"""Stages of the Dockerfile whose images take an engine's flags."""
 
 _BY_DIGEST: Final = re.compile(r"[^@\s]+@(?P<digest>sha256:[0-9a-f]{64})")
 _NUMERIC_USER: Final = re.compile(r"[1-9]\d*(?::\d+)?")
@@ -51,6 +52,11 @@ class EngineImage:
         """Of the image that it was built on, as its labels say; None where they do not."""
         return self.labels.get(BASE_DIGEST)
 
+    @property
+    def stage(self) -> str:
+        """Of the Dockerfile: "serve-cuda" or "serve-cpu"."""
+        return self.labels[STAGE]
+
     @classmethod
     def of(cls, image: Image, name: str) -> Self:
         """What Docker says of an image.
@@ -66,18 +72,18 @@ class EngineImage:
                 f"the image {name} is for {architecture}; this host runs {ARCHITECTURE}",
                 remedy=f"Name the one for linux/{ARCHITECTURE}: an index's digest chooses by itself.",
             )
+        labels: dict[str, str] = dict(config.get("Labels") or {})
         user, entrypoint = str(config.get("User") or ""), tuple(config.get("Entrypoint") or ())
-        wrong = _why_not_ours(user, entrypoint)
-        if wrong:
+        if wrong := _why_not_ours(labels, user, entrypoint):
             raise UsageError(
-                f"the image {name} is not one of ours: {wrong}",
+                f"the image {name} is no engine of ours: {wrong}",
                 remedy="just build TARGET makes one. A server that runs in another image is measured with --base-url.",
             )
         return cls(
             id=str(image.id),
             name=name,
             repo_digests=tuple(image.attrs.get("RepoDigests") or ()),
-            labels=dict(config.get("Labels") or {}),
+            labels=labels,
             env=dict(variable.partition("=")[::2] for variable in config.get("Env") or ()),
             entrypoint=entrypoint,
             user=user,
@@ -153,7 +159,11 @@ def _hear(step: Mapping[str, Any], say: Say) -> None:
         say(f"  {step.get('id')}: {step['status'].lower()}")
 
 
-def _why_not_ours(user: str, entrypoint: tuple[str, ...]) -> str:
+def _why_not_ours(labels: Mapping[str, str], user: str, entrypoint: tuple[str, ...]) -> str:
+    if DEFINITION not in labels:
+        return f"it has no label {DEFINITION}"
+    if labels.get(STAGE) not in _SERVES:
+        return f"it was made as {labels.get(STAGE, 'something')}, not to serve"
     if not _NUMERIC_USER.fullmatch(user):
         return f"it runs as {f'the user {user!r}' if user else 'root'}, and only a user's number above 0 is sure"
     return "" if entrypoint else "it has no entrypoint that takes an engine's flags"

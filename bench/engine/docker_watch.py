@@ -102,6 +102,7 @@ class WatchedContainer:
     def _await_start(self, log: Path) -> None:
         said = self._read()
         if "refused" in said:
+            self._end = "it was never started"
             raise refused(said["refused"], _DOING)
         if "started" not in said:
             raise StreamproofError(

@@ -15,7 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import docker
+import pytest
 
+from bench.images.base import Base
+from bench.images.labels import DEFINITION, STAGE, TARGET
 from bench.images.layout import CACHES, HOME, USER_ID
 
 ROOT = Path(__file__).parents[2]
@@ -28,11 +31,22 @@ SOURCES = (
 )
 PACKAGES = ("annotated_types", "httptools", "orjson", "pydantic", "pydantic_core", "typing_inspection")
 MODULES = ("typing_extensions.py",)
-LABELS = {"io.streamproof.test": "yes"}
+NAME = ("streamproof/stand-in", "test")
+LABELS = {DEFINITION: "0" * 64, STAGE: "serve-cpu", TARGET: "stand-in"}
+
+
+@pytest.fixture(scope="session")
+def standin_image(docker_client: docker.DockerClient, debian_base: Base) -> Iterator[str]:
+    """Id of the image."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if debian_base.python != here:
+        pytest.skip(f"the compiled packages of Python {here} cannot be loaded by the base's {debian_base.python}")
+    with made(docker_client, debian_base.reference) as image:
+        yield image
 
 
 @contextmanager
-def standin_image(client: docker.DockerClient, base: str) -> Iterator[str]:
+def made(client: docker.DockerClient, base: str) -> Iterator[str]:
     """Makes the image; yields its id and removes it afterwards.
 
     Args:
@@ -43,13 +57,14 @@ def standin_image(client: docker.DockerClient, base: str) -> Iterator[str]:
     try:
         container.put_archive("/", _archive())
         image = container.commit(
+            *NAME,
             conf={
                 "User": f"{USER_ID}:{USER_ID}",
                 "Entrypoint": ["python3", "-u", f"/{APP}/tests/engine/container_entry.py"],
                 "Env": [f"PYTHONPATH=/{APP}:/{APP}/packages", f"HOME={HOME}"],
                 "Labels": LABELS,
                 "WorkingDir": f"/{APP}",
-            }
+            },
         )
     finally:
         container.remove(force=True)
@@ -80,8 +95,3 @@ def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     entry.uid = entry.gid = 0
     entry.mode = 0o755 if entry.isdir() else 0o644
     return entry
-
-
-def python_of_this_version(base_python: str) -> bool:
-    """Whether the compiled packages of this environment can be loaded by the base's Python."""
-    return base_python == f"{sys.version_info.major}.{sys.version_info.minor}"
