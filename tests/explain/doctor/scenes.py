@@ -12,8 +12,9 @@ from pathlib import Path
 from bench.explain.doctor.diagnose import Diagnosis
 from bench.explain.doctor.examine import Examined, examine_pieces
 from bench.explain.doctor.knowledge import knowledge
-from tests.engine.excerpts import DATA as STARTS
+from tests.engine.excerpts import DATA as EXCERPTS
 
+STARTS = EXCERPTS
 DATA = Path(__file__).with_name("data")
 CLOCK = "11-29 22:49:30"
 ECHO = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"

@@ -34,7 +34,10 @@ def estimated(gib: str) -> list[str]:
 
 
 def pool(actual: float, estimate: float) -> list[str]:
-    said = f"CUDA graph pool memory: {actual} GiB (actual), {estimate} GiB (estimated), difference: {abs(estimate - actual):.2f} GiB (1%)."
+    said = (
+        f"CUDA graph pool memory: {actual} GiB (actual), {estimate} GiB (estimated), difference: "
+        f"{abs(estimate - actual):.2f} GiB (1%)."
+    )
     return s.with_lines([line for line in STARTED if "pool memory" not in line], s.info("gpu_worker.py:793", said))
 
 
@@ -57,7 +60,8 @@ CASES: list[tuple[str, list[str]]] = [
     (
         "full-graphs-lost",
         warned(
-            "CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode for attention backend FlashInferBackend "
+            "CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode for attention "
+            "backend FlashInferBackend "
             "(support: AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE); setting cudagraph_mode=PIECEWISE"
         ),
     ),

@@ -63,8 +63,10 @@ CASES: list[tuple[str, str, list[str]]] = [
         s.until(BUDGETED)
         + s.died(
             s.BUDGET,
-            "ValueError: To serve at least one request with the models's max seq len (262144), (62.00 GiB KV cache is needed,"
-            " which is larger than the available KV cache memory (41.87 GiB). Based on the available memory, the estimated "
+            "ValueError: To serve at least one request with the models's max seq len (262144), "
+            "(62.00 GiB KV cache is needed,"
+            " which is larger than the available KV cache memory (41.87 GiB). Based on the available "
+            "memory, the estimated "
             "maximum model length is 177024.",
         ),
     ),
@@ -82,7 +84,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         s.until("world_size")
         + s.died(
             s.DEVICE,
-            "ValueError: Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired GPU memory utilization"
+            "ValueError: Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than "
+            "desired GPU memory utilization"
             " (0.9, 19.85 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
         ),
     ),
@@ -93,7 +96,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         + s.traceback(
             ["run_server", "create_engine_config"],
             "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
-            "  Assertion failed, In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",
+            "  Assertion failed, In Mamba cache align mode, block_size (2096) must be <= "
+            "max_num_batched_tokens (2048).",
         ),
     ),
     (
@@ -118,7 +122,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         + s.traceback(
             ["create_engine_config"],
             "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
-            "  Value error, The checkpoint you are trying to load has model type `qwen3_5_moe` but Transformers does not "
+            "  Value error, The checkpoint you are trying to load has model type `qwen3_5_moe` but "
+            "Transformers does not "
             "recognize this architecture.",
         ),
     ),
@@ -195,7 +200,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         s.until("Starting to load")
         + s.died(
             s.LOADING,
-            "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell GPUs or enable FlashInfer.",
+            "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell "
+            "GPUs or enable FlashInfer.",
         ),
     ),
     (
@@ -205,7 +211,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         + s.died(
             [*s.WARMING, "_dummy_sampler_run"],
             GIB,
-            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering",
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
+            "requests. Please try lowering",
         ),
     ),
     (
@@ -215,7 +222,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         + s.died(
             [*s.PROFILING, "_dummy_sampler_run"],
             GIB,
-            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering",
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
+            "requests. Please try lowering",
         ),
     ),
     ("sampler-run-oom", "sampler/logits", s.until(CAPTURED) + s.died([*s.WARMING, "_dummy_sampler_run"], GIB)),
@@ -238,7 +246,8 @@ CASES: list[tuple[str, str, list[str]]] = [
         s.until("non-default")
         + s.died(
             s.DEVICE,
-            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination",
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
+            "unsupported display driver / cuda driver combination",
         ),
     ),
     (
@@ -247,14 +256,18 @@ CASES: list[tuple[str, str, list[str]]] = [
         s.until("non-default")
         + s.died(
             s.DEVICE,
-            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was attempted on non supported HW",
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
+            "compatibility was attempted on non supported HW",
         ),
     ),
     (
         "container-refused",
         "device-init/container",
         [
-            "docker: Error response from daemon: nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0"
+            (
+                "docker: Error response from daemon: nvidia-container-cli: requirement error: "
+                "unsatisfied condition: cuda>=13.0"
+            )
         ],
     ),
     (
@@ -263,8 +276,10 @@ CASES: list[tuple[str, str, list[str]]] = [
         [
             *s.until("world_size"),
             "node1:77:77 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-a1B2c3 (size 7340384)",
-        ]
-        + s.died(s.DEVICE, "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"),
+            *s.died(
+                s.DEVICE, "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+            ),
+        ],
     ),
     ("chunk-too-big", "bench-client", s.traceback(["async_request", "iter_any"], "ValueError: Chunk too big")),
     (

@@ -105,14 +105,18 @@ def test_the_families_of_public_failures_are_there() -> None:
 def public_threads() -> list[str]:
     """Every thread of the public failures of this stack that the knowledge must hold."""
     vllm = (
-        "48483 50780 45178 57475 44209 52872 27508 49064 20305 40696 45238 45702 51250 48402 34445 36734 43559 53912 38898 "
-        "43382 38832 43455 37804 50332 36217 37035 40756 34948 46324 28207 50488 54418 46764 48031 43189 22215 24693 32116 "
-        "44881 42808 36599 36077 46083 47749 45661 35065 30720 52308 48786 34892 48630 33992 34821 4940 5283 54227 52884 "
+        "48483 50780 45178 57475 44209 52872 27508 49064 20305 40696 45238 45702 51250 48402 34445 "
+        "36734 43559 53912 38898 "
+        "43382 38832 43455 37804 50332 36217 37035 40756 34948 46324 28207 50488 54418 46764 48031 "
+        "43189 22215 24693 32116 "
+        "44881 42808 36599 36077 46083 47749 45661 35065 30720 52308 48786 34892 48630 33992 34821 "
+        "4940 5283 54227 52884 "
         "54101 39963 3768 15106 52536 33497"
     )
     others = (
         "vllm-project/recipes#12 pytorch/pytorch#175666 syv-ai/qwen38-27b-rtx3090#102 sgl-project/sglang#35797 "
-        "Avarok-Cybersecurity/dgx-vllm#5 princeton-ddss/blackfish#322 noonghunna/club-3090#617 flashinfer-ai/flashinfer#1352 "
+        "Avarok-Cybersecurity/dgx-vllm#5 princeton-ddss/blackfish#322 noonghunna/club-3090#617 "
+        "flashinfer-ai/flashinfer#1352 "
         "PrimeIntellect-ai/prime-rl#3251 flashinfer-ai/flashinfer#3986 flashinfer-ai/flashinfer#3565 "
         "flashinfer-ai/flashinfer#4486 noonghunna/club-3090#594 llm-d/llm-d#787 NVIDIA/nvidia-container-toolkit#152 "
         "MiniMax-AI/MiniMax-01#42 llm-d/llm-d#352 kubernetes-sigs/inference-perf#340 NVIDIA/TensorRT-LLM#13952 "
