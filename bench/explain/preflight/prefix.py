@@ -8,6 +8,7 @@ the same prompts as far as a cache can see them; the bundled one is used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from bench.report.prefix import CPU_SPLIT_TOKENS
@@ -16,10 +17,12 @@ from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.voice import VoiceWorkload
 from quantize.checkpoint import TOY
+from recipes.schema import Workload
 
 if TYPE_CHECKING:
     from bench.explain.preflight.kv_cache import KvCache
     from bench.explain.preflight.settings import Settings
+    from bench.workload.turn import Turn
     from recipes.schema import Recipe
 
 _CALLS: Final = 12
@@ -51,13 +54,7 @@ class PrefixPlan:
 
 def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPlan:
     """The plan for a recipe's workload."""
-    workload = VoiceWorkload(
-        recipe.workload,
-        tokenizer=CheckpointTokenizer.from_folder(TOY),
-        model=recipe.target,
-        seed=("preflight",),
-    )
-    calls = [turn for number in range(_CALLS) for turn in workload.call(number, 0).turns]
+    primes, calls = _turns(recipe.workload.model_dump_json())
     prompts = sum(turn.prompt_tokens for turn in calls) / len(calls)
     rules = rules_of(recipe, settings, cache)
     if rules is None or not settings.prefix_caching:
@@ -66,8 +63,8 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
             rate=rate, computed=prompts, prompts=prompts, shared_hit=0, enough=0, next_length=0, next_hit=0
         )
     # Twice: the state at the end of a prefix is kept for the prompt after the one that missed it.
-    primes = [*workload.primes(), *workload.primes()]
-    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in [*primes, *calls]), rules)[len(primes) :]
+    served = [*primes, *primes, *calls]
+    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in served), rules)[2 * len(primes) :]
     shared = recipe.workload.shared_prefix_tokens
     hit = reusable(shared, rules)
     blocks = hit // rules.block_size + (1 if rules.draft_tokens else 0)
@@ -80,6 +77,18 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
         next_length=(blocks + 1) * rules.block_size if hit else (2 if rules.draft_tokens else 1) * rules.block_size,
         next_hit=hit + rules.block_size,
     )
+
+
+@cache
+def _turns(workload: str) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Priming requests and those of `_CALLS` calls. Plans of one workload with other flags share them."""
+    source = VoiceWorkload(
+        Workload.model_validate_json(workload),
+        tokenizer=CheckpointTokenizer.from_folder(TOY),
+        model="preflight",
+        seed=("preflight",),
+    )
+    return tuple(source.primes()), tuple(t for number in range(_CALLS) for t in source.call(number, 0).turns)
 
 
 def rules_of(recipe: Recipe, settings: Settings, cache: KvCache) -> CacheRules | None:

@@ -25,9 +25,7 @@ def test_the_rate_is_that_of_the_run(target: str, measured: float) -> None:
 def test_a_longer_prefix_gives_what_was_said() -> None:
     plan = basis("h200-fp8").prefix
     assert (plan.shared_hit, plan.enough, plan.next_length, plan.next_hit) == (6480, 8640, 10800, 8640)
-    longer = basis(
-        "h200-fp8", ("workload.shared_prefix_tokens", "10800"), ("workload.prompt_tokens", "11800")
-    ).prefix
+    longer = basis("h200-fp8", ("workload.shared_prefix_tokens", "10800"), ("workload.prompt_tokens", "11800")).prefix
     assert longer.shared_hit == 8640
     same = basis("h200-fp8", ("workload.shared_prefix_tokens", "8640")).prefix
     assert same.shared_hit == 6480

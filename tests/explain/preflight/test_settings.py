@@ -81,7 +81,9 @@ def test_an_option_that_the_release_does_not_have_is_refused_with_the_nearest() 
 
 
 def test_every_option_that_the_recipes_use_is_listed() -> None:
-    assert {"cudagraph_metrics", "prefix_match_unit", "gpu_memory_utilization", "speculative_config"} <= options("0.26.0")
+    assert {"cudagraph_metrics", "prefix_match_unit", "gpu_memory_utilization", "speculative_config"} <= options(
+        "0.26.0"
+    )
     assert options("v0.26.0") == options("0.26.0")
 
 
