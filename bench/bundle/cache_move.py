@@ -28,7 +28,6 @@ from bench.errors import StreamproofError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.bundle.cache_store import StoredCaches
     from bench.bundle.entries import Entry
     from bench.engine.caches import MadeWith
 
@@ -86,8 +85,8 @@ def carried_caches(folder: Path) -> list[Entry]:
     return entries
 
 
-def export_caches(stored: StoredCaches, out: Path) -> None:
-    """Copies caches into a folder, or into one file where its name ends in ".tar.xz".
+def export_caches(folder: Path, out: Path) -> None:
+    """Copies one recipe's caches into a folder, or into one file where its name ends in ".tar.xz".
 
     Raises:
         UsageError: it is there already.
@@ -96,17 +95,23 @@ def export_caches(stored: StoredCaches, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} is there already.", remedy="Remove it, or name another place with --out.")
     out.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(*stored.folder.parts[-2:])
+    place = Path(*folder.parts[-2:])
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         made = Path(scratch) / out.name
         if out.name.endswith(SUFFIX):
-            files = folder_files(stored.folder, f"{place.as_posix()}/")
+            files = folder_files(folder, f"{place.as_posix()}/")
             archive = pack(
-                ARCHIVE, files, Path(scratch), file_name="whole", compress=True, part_size=_WHOLE, time=int(stored.used)
+                ARCHIVE,
+                files,
+                Path(scratch),
+                file_name="whole",
+                compress=True,
+                part_size=_WHOLE,
+                time=int((folder / caches.MANIFEST).stat().st_mtime),
             )
             made = Path(scratch) / archive.parts[0].name
         else:
-            _copy(stored.folder, made / place)
+            _copy(folder, made / place)
         made.rename(out)
 
 

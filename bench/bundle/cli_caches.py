@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,6 +17,7 @@ from bench.errors import UsageError
 
 if TYPE_CHECKING:
     from bench.bundle.cache_store import StoredCaches
+    from bench.engine.caches import MadeWith
 
 app: Final = typer.Typer(
     no_args_is_help=False,
@@ -25,6 +28,9 @@ app: Final = typer.Typer(
 )
 
 _DAY_S: Final = 86_400
+
+_DIGITS: Final = 8
+"""Of a fingerprint, to name it."""
 
 
 @app.callback(invoke_without_command=True)
@@ -37,7 +43,14 @@ def list_caches(context: typer.Context) -> None:
     home, console = caches_home(), Console(highlight=False)
     table = Table("caches", "target", "made with", "MB", "used", "from", box=None, pad_edge=False)
     for stored in stored_caches(home):
-        table.add_row(*_row(stored, time.time()))
+        place, size, used = (
+            "/".join(stored.folder.parts[-2:]),
+            f"{stored.size / 1e6:,.1f}",
+            _age(time.time() - stored.used),
+        )
+        table.add_row(*_row(place, stored.made_with, size + (" (cold)" if stored.cold else ""), used))
+    for name, made_with in _volumes().items():
+        table.add_row(*_row(f"Docker volume\n{name}", made_with, "?", "?"))
     if table.row_count:
         console.print(table)
     console.print(f"in {home}" if table.row_count else f"no caches yet in {home}", style="dim", soft_wrap=True)
@@ -47,6 +60,8 @@ def list_caches(context: typer.Context) -> None:
 def export_command(
     target: Annotated[str, typer.Argument(help="A target, a recipe's path, or the beginning of a fingerprint.")],
     out: Annotated[Path, typer.Option(help="A folder to make, or a file NAME.tar.xz.")],
+    *,
+    docker: Annotated[bool, typer.Option("--docker", help="Those in a volume of Docker.")] = False,
 ) -> None:
     """Copy the newest caches of a target into a folder or a file.
 
@@ -54,10 +69,38 @@ def export_command(
     carries the same caches signed.
     """
     from bench.bundle.cache_move import export_caches  # noqa: PLC0415
+    from bench.bundle.cache_store import caches_home, stored_caches  # noqa: PLC0415
 
-    stored = _one(target)
-    export_caches(stored, out.absolute())
-    Console(highlight=False).print(f"exported {'/'.join(stored.folder.parts[-2:])} to {out}", soft_wrap=True)
+    if docker:
+        _export_volume(target, out.absolute())
+        return
+    described = ((stored, stored.made_with) for stored in stored_caches(caches_home()) if not stored.cold)
+    found = [stored for stored, made_with in described if made_with is not None and _is_of(made_with, target)]
+    if not found:
+        raise UsageError(
+            f"there are no caches of {target} here.",
+            remedy="`just caches` lists those that are; those in Docker's volumes are exported with --docker.",
+        )
+    export_caches(found[0].folder, out.absolute())
+    Console(highlight=False).print(f"exported {found[0].folder} to {out}", soft_wrap=True)
+
+
+def _export_volume(target: str, out: Path) -> None:
+    from bench.bundle.cache_move import export_caches  # noqa: PLC0415
+    from bench.bundle.cache_volumes import copy_volume, volumes  # noqa: PLC0415
+    from bench.engine.docker_host import connect  # noqa: PLC0415
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(connect()) as client, tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        found = {name: made_with for name, made_with in volumes(client).items() if _is_of(made_with, target)}
+        if len(found) != 1:
+            raise UsageError(
+                f"Docker has {len(found)} volumes with caches of {target}.",
+                remedy="Name one by the beginning of its fingerprint; `just caches` lists them.",
+            )
+        (name, made_with) = next(iter(found.items()))
+        export_caches(copy_volume(client, made_with, Path(scratch)), out)
+    Console(highlight=False).print(f"exported the volume {name} to {out}", soft_wrap=True)
 
 
 @app.command(name="import")
@@ -97,14 +140,13 @@ def prune(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
-    """Remove caches that are no longer used, and those that nobody describes."""
+    """Remove caches that are no longer used, and those that nobody describes. Docker's volumes stay."""
     from bench.bundle.cache_store import caches_home, remove, stored_caches  # noqa: PLC0415
 
     console, limit = Console(highlight=False), time.time() - older_than * _DAY_S
     freed = 0
     for stored in stored_caches(caches_home()):
-        wanted = _is_of(stored, only) if only is not None else stored.made_with is None or stored.used <= limit
-        if wanted:
+        if _is_stale(stored, limit) if only is None else _is_named(stored, only):
             freed += stored.size
             console.print(f"{'would remove' if dry_run else 'removed'} {stored.folder}", soft_wrap=True)
             if not dry_run:
@@ -112,34 +154,44 @@ def prune(
     console.print(f"{freed / 1e6:,.1f} MB{' could be freed' if dry_run else ' freed'}")
 
 
-def _one(target: str) -> StoredCaches:
-    from bench.bundle.cache_store import caches_home, stored_caches  # noqa: PLC0415
-
-    found = [stored for stored in stored_caches(caches_home()) if _is_of(stored, target) and not stored.cold]
-    if not found:
-        raise UsageError(f"there are no caches of {target} here.", remedy="`just caches` lists those that are.")
-    return found[0]
+def _is_stale(stored: StoredCaches, limit: float) -> bool:
+    return stored.made_with is None or stored.used <= limit
 
 
-def _is_of(stored: StoredCaches, target: str) -> bool:
-    made_with = stored.made_with
-    if made_with is None:
-        return stored.folder.parent.name == target
-    return made_with.target == Path(target).stem or (len(target) >= 8 and made_with.fingerprint.startswith(target))
+def _is_named(stored: StoredCaches, name: str) -> bool:
+    if stored.made_with is None:
+        return stored.folder.parent.name == name[: len(stored.folder.parent.name)]
+    return _is_of(stored.made_with, name)
 
 
-def _row(stored: StoredCaches, now: float) -> tuple[str, ...]:
-    place = "/".join(stored.folder.parts[-2:])
-    age_h = (now - stored.used) / 3600
-    used = f"{age_h:.0f} h ago" if age_h < 48 else f"{age_h / 24:.0f} days ago"
-    size = f"{stored.size / 1e6:,.1f}" + (" (cold)" if stored.cold else "")
-    made_with = stored.made_with
+def _volumes() -> dict[str, MadeWith]:
+    """Those of this host's Docker; none where there is no Docker."""
+    from bench.bundle.cache_volumes import volumes  # noqa: PLC0415
+    from bench.engine.docker_host import DockerUnavailableError, connect  # noqa: PLC0415
+
+    try:
+        with contextlib.closing(connect()) as client:
+            return volumes(client)
+    except DockerUnavailableError:
+        return {}
+
+
+def _is_of(made_with: MadeWith, target: str) -> bool:
+    return made_with.target == Path(target).stem or (
+        len(target) >= _DIGITS and made_with.fingerprint.startswith(target)
+    )
+
+
+def _age(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:.0f} h ago" if hours < 48 else f"{hours / 24:.0f} days ago"
+
+
+def _row(place: str, made_with: MadeWith | None, size: str, used: str) -> tuple[str, ...]:
     if made_with is None:
         return place, "?", "nobody says: not used", size, used, ""
     driver = f", driver {made_with.driver}" if made_with.driver else ""
-    machine = f"{' + '.join(made_with.devices)}{driver}"
-    software = (
-        f"{made_with.engine}, vLLM {made_with.version}, packages {made_with.packages.removeprefix('sha256:')[:12]}"
-    )
-    origin = "; ".join(filter(None, (made_with.run, made_with.came_from)))
-    return place, escape(made_with.target), escape(f"{machine}\n{software}"), size, used, escape(origin)
+    packages = made_with.packages.removeprefix("sha256:")[:12]
+    what = f"{' + '.join(made_with.devices)}{driver}\n{made_with.engine}, vLLM {made_with.version}, packages {packages}"
+    origin = "\n".join(filter(None, (made_with.run, made_with.came_from)))
+    return place, escape(made_with.target), escape(what), size, used, escape(origin)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.bundle.archive import parse_size
 from bench.bundle.cache_store import caches_home, newest_caches
+from bench.bundle.cache_volumes import copy_volume, volumes
 from bench.bundle.hosts import host_packages
 from bench.bundle.image import ImageSource
-from bench.bundle.make import Options, make_bundle
+from bench.bundle.make import Options, check_new, make_bundle
 from bench.bundle.wheels import Host
 from bench.engine.caches import read_manifest
 from bench.engine.docker_host import connect
 from bench.errors import UsageError
 from bench.images.base import parse_base
 from bench.images.build import ensure_image
-from bench.images.definition import image_definition, image_target
+from bench.images.definition import image_target
 from bench.plan import plan_run
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
     from bench.bundle.make import Made
     from bench.images.base import Base
-    from bench.images.definition import ImageDefinition
     from recipes.schema import Recipe
+
+
+_OTHERWISE: Final = "Without --image the bundle carries packages, and needs no Docker."
 
 
 def bundle(  # noqa: PLR0913  a command has as many options as it has
@@ -71,11 +75,6 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         StreamproofError: it cannot be made.
     """
     console = Console(highlight=False)
-    definition = image_definition(image_target(recipe), base=_base(base)) if image or base else None
-    if with_caches and caches is None:
-        caches = _newest_caches(recipe, definition)
-    if caches is not None:
-        tell_caches(caches, console)
     options = Options(
         out=(out or Path("dist") / f"bundle-{recipe.target}").absolute(),
         part_size=parse_size(part_size),
@@ -86,13 +85,20 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         caches=caches,
         overrides=overrides or {},
     )
-    if definition is None:
+    check_new(options.out)  # before an image is built
+    with contextlib.ExitStack() as stack:
+        if image or base:
+            client = stack.enter_context(contextlib.closing(connect(otherwise=_OTHERWISE)))
+            built = ensure_image(image_target(recipe), say=console.print, client=client, base=_base(base))
+            # A run tells images apart by the same (`bench.docker_run`).
+            digest = built.definition_sha256 if base is None else built.id
+            options = replace(options, image=ImageSource(client, built.reference, digest=digest, own=base is None))
+        if with_caches and caches is None:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            options = replace(options, caches=_newest(recipe, options.image, scratch))
+        if options.caches is not None:
+            tell_caches(options.caches, console)
         tell(make_bundle(recipe, options, say=console.print), console)
-        return 0
-    with contextlib.closing(connect(otherwise="Without --image the bundle carries packages.")) as client:
-        built = ensure_image(definition.target, say=console.print, client=client, base=definition.base)
-        source = ImageSource(client, built.reference, own=base is None)
-        tell(make_bundle(recipe, replace(options, image=source), say=console.print), console)
     return 0
 
 
@@ -100,21 +106,24 @@ def _base(text: str | None) -> Base | None:
     return None if text is None else parse_base(text, python=None, glibc=None)
 
 
-def _newest_caches(recipe: Recipe, definition: ImageDefinition | None) -> Path:
-    """The caches of what the host will run: the same fingerprint.
+def _newest(recipe: Recipe, image: ImageSource | None, scratch: Path) -> Path:
+    """The newest caches of what the host will run: those of the same fingerprint; out of Docker's volumes for an image.
 
     Raises:
         UsageError: there are none.
     """
-    fingerprint = plan_run(recipe, image_digest=definition.sha256 if definition else None).fingerprint
-    newest = newest_caches(caches_home(), fingerprint)
-    if newest is None:
-        raise UsageError(
-            f"there are no caches of {recipe.target} with the fingerprint {fingerprint[:12]} here.",
-            remedy=f"Run it once on the card that they shall be for (just repro {recipe.target}), or import them "
-            "(just caches import).",
-        )
-    return newest.folder
+    fingerprint = plan_run(recipe, image_digest=image.digest if image else None).fingerprint
+    if newest := newest_caches(caches_home(), fingerprint):
+        return newest.folder
+    if image is not None:
+        for made_with in volumes(image.client).values():
+            if made_with.fingerprint == fingerprint:
+                return copy_volume(image.client, made_with, scratch)
+    raise UsageError(
+        f"there are no caches of {recipe.target} with the fingerprint {fingerprint[:12]} here.",
+        remedy=f"Run it once on the card that they shall be for (just repro {recipe.target}), or import them "
+        "(just caches import).",
+    )
 
 
 def tell_caches(folder: Path, console: Console) -> None:

@@ -8,7 +8,6 @@ own digest, so that a layer that is there twice travels once, and a `manifest.js
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import tarfile
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from docker.errors import DockerException
 from bench.bundle.entries import Entry
 from bench.bundle.host.layout import IMAGE
 from bench.bundle.host.manifest import Image
+from bench.bundle.stream import Stream
 from bench.errors import StreamproofError
 from bench.report.folder_files import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import docker
 
 _MANIFEST: Final = "manifest.json"
@@ -39,11 +37,13 @@ class ImageSource:
     Attributes:
         client: of the Docker Engine.
         reference: its name with a tag.
+        digest: what pins it in a fingerprint: the hash of its definition, or its id where it is not the target's own.
         own: it is the target's own image, which the run on the host finds by its definition; otherwise it is named.
     """
 
     client: docker.DockerClient
     reference: str
+    digest: str
     own: bool
 
 
@@ -73,7 +73,7 @@ def save_image(source: ImageSource, folder: Path) -> SavedImage:
     reference = source.reference
     folder.mkdir(parents=True)
     try:
-        with tarfile.open(fileobj=_Stream(source.client.api.get_image(reference)), mode="r|", bufsize=_PIECE) as tar:
+        with tarfile.open(fileobj=Stream(source.client.api.get_image(reference)), mode="r|", bufsize=_PIECE) as tar:
             digests = _take(tar, folder)
     except (DockerException, tarfile.TarError, OSError) as error:
         raise StreamproofError(
@@ -135,29 +135,6 @@ def _normal(path: str) -> str:
         elif step not in ("", "."):
             steps.append(step)
     return "/".join(steps)
-
-
-class _Stream(io.RawIOBase):
-    """What arrives in pieces, as a file."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        super().__init__()
-        self._pieces: Iterator[bytes] = iter(pieces)
-        self._left = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the base takes any writable buffer
-        while not self._left:
-            try:
-                self._left = next(self._pieces)
-            except StopIteration:
-                return 0
-        taken = self._left[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._left = self._left[len(taken) :]
-        return len(taken)
 
 
 def _damaged(reference: str) -> StreamproofError:

@@ -111,8 +111,7 @@ def make_bundle(
         UsageError: the folder is there already, or an option names something that there is not.
         StreamproofError: it cannot be made. Nothing is left behind.
     """
-    if options.out.exists():
-        raise UsageError(f"{options.out} is there already.", remedy="Remove it, or name another folder with --out.")
+    check_new(options.out)
     signer = own_signer() if signer is None else signer
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{options.out.name}.", dir=options.out.parent) as scratch:
@@ -121,6 +120,16 @@ def make_bundle(
         made = _Maker(recipe, options, say, repository, Path(scratch)).make(folder, signer)
         folder.rename(options.out)
     return made
+
+
+def check_new(out: Path) -> None:
+    """Return if a bundle can be made there.
+
+    Raises:
+        UsageError: there is something already.
+    """
+    if out.exists():
+        raise UsageError(f"{out} is there already.", remedy="Remove it, or name another folder with --out.")
 
 
 class _Maker:

@@ -30,7 +30,7 @@ from bench.errors import StreamproofError
 from bench.report.folder_files import canonical_json, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench.observe.environment import Environment
     from bench.observe.gpu import Gpu
@@ -162,10 +162,15 @@ def why_cold(root: Path, here: MadeWith) -> tuple[str, ...]:
         here: what the engine will run on and with.
     """
     found = map(read_manifest, sorted((root / here.place).parent.glob("*/")))
+    return unusable(filter(None, found), here)
+
+
+def unusable(others: Iterable[MadeWith], here: MadeWith) -> tuple[str, ...]:
+    """A line for each of these caches that is of the same recipe, but was made with something else than is here."""
     return tuple(
         f"compiled code of this recipe is here and not used: it was made with {', '.join(here.differences(other))}"
-        for other in found
-        if other is not None and other.key != here.key
+        for other in others
+        if other.fingerprint == here.fingerprint and other.key != here.key
     )
 
 

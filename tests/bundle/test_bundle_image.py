@@ -79,7 +79,7 @@ def remove(client: docker.DockerClient, reference: str) -> None:
 
 
 def save(client: docker.DockerClient, reference: str, folder: Path) -> SavedImage:
-    return save_image(ImageSource(client, reference, own=False), folder)
+    return save_image(ImageSource(client, reference, digest="d", own=False), folder)
 
 
 def contents(saved: SavedImage) -> dict[str, str]:
@@ -116,7 +116,7 @@ class Exporting:
 
 
 def exported(raw: bytes, folder: Path) -> SavedImage:
-    return save_image(ImageSource(Exporting(raw), "a:b", own=False), folder)  # type: ignore[arg-type]  # the part that is used
+    return save_image(ImageSource(Exporting(raw), "a:b", digest="d", own=False), folder)  # type: ignore[arg-type]  # the part that is used
 
 
 def test_other_forms_of_export(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def install(host: BareHost, bundle: Path, *more: str, **env: str) -> Any:
 
 @pytest.fixture
 def bundle(workshop: Workshop, docker_client: docker.DockerClient, toy: str, tmp_path: Path) -> Made:
-    made = workshop.make(tmp_path / "bundle", image=ImageSource(docker_client, toy, own=False))
+    made = workshop.make(tmp_path / "bundle", image=ImageSource(docker_client, toy, digest="d", own=False))
     remove(docker_client, toy)
     return made
 
@@ -209,7 +209,7 @@ def test_made_moved_installed_and_loaded_without_network(
 
 
 def test_the_targets_own_image_is_found_by_its_definition(workshop: Workshop, tmp_path: Path) -> None:
-    source = ImageSource(Exporting(b""), "streamproof/cpu:0123456789ab", own=True)  # type: ignore[arg-type]
+    source = ImageSource(Exporting(b""), "streamproof/cpu:0123456789ab", digest="d", own=True)  # type: ignore[arg-type]
     options = workshop.options(tmp_path, image=source, overrides={"load.runs": "2"})
     maker = _Maker(load_recipe("cpu"), options, print, workshop.repository, tmp_path)
     assert maker._next_arguments() == ("repro", "cpu", "--engine", "docker", "--set", "load.runs=2")
