@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from bench.bundle.cache_volumes import prepare_volume
 from bench.engine.caches import MadeWith, made_with
 from bench.engine.docker import ContainerLaunch, DockerEngine
-from bench.engine.docker_caches import open_volume
 from bench.engine.docker_container import CHECKPOINT
 from bench.engine.docker_host import connect, require_gpus
 from bench.engine.docker_image import EngineImage, given_image, local_image
@@ -154,7 +154,7 @@ class DockerRun:
             env={**load_pins().engine(recipe.engine.lock).env, **recipe.engine.env},
             tokens={} if local else {name: os.environ[name] for name in _TOKENS & os.environ.keys()},
             checkpoint=Path(checkpoint.model) if local else None,
-            caches=open_volume(self._client, self._made_with(plan, folder)),
+            caches=prepare_volume(self._client, self._made_with(plan, folder), image=self._image.id, say=self._say),
             gpus=[gpu.uuid for gpu in self._host.gpus],
             cores=self._host.cores,
             given=self._given,
