@@ -13,6 +13,7 @@ from quantize.audit.scene import Findings, Scene, is_scale
 if TYPE_CHECKING:
     from quantize.audit.declared import Declaration
     from quantize.audit.family import Inventory
+    from quantize.audit.model import Figure
 
 MTP_PATTERN: Final = "mtp*"
 MTP: Final = "mtp."
@@ -26,7 +27,7 @@ def ignored_gate(scene: Scene) -> Gate:
     _check_modules(scene, findings)
     if scene.inventory is not None:
         _check_engine(scene, scene.inventory, findings)
-    figures = {
+    figures: dict[str, Figure] = {
         "patterns": len(scene.ignored.patterns),
         "quantized linears": len(scene.contents.quantized),
         "what is quantized": _preset(scene),

@@ -88,9 +88,9 @@ def _unexpected(scene: Scene) -> list[str]:
     """With a source whatever is not in it, else whatever the family does not have."""
     contents, inventory = scene.contents, scene.inventory
     if scene.original is not None:
-        known = scene.original.contents.plain.keys()
+        known = set(scene.original.contents.plain)
     elif inventory is not None:
-        known = inventory.plain_shapes().keys()
+        known = set(inventory.plain_shapes())
     else:
         return []
     names = contents.plain.keys() - known

@@ -243,7 +243,7 @@ def _add_chunk(
     found.source += _squares(weight)
     dequantized -= weight
     found.error += _squares(dequantized)
-    amax = numbers.block_amax(source) if source.dtype == np.uint16 else _block_amax_of_floats(weight)
+    amax = numbers.block_amax(weight)
     found.amax = max(found.amax, float(amax.max()))
     apart = np.abs(numbers.max_calibrated_scales(amax, scale_2).astype(np.int16) - scale)
     found.blocks += scale.size
@@ -254,10 +254,6 @@ def _add_chunk(
 def _squares(values: numbers.Floats) -> float:
     """Sum of squares: float32 along a row, float64 over the rows."""
     return float(np.einsum("ij,ij->i", values, values).sum(dtype=np.float64))
-
-
-def _block_amax_of_floats(weight: numbers.Floats) -> numbers.Floats:
-    return np.abs(weight).reshape(len(weight), -1, numbers.BLOCK).max(axis=2)
 
 
 def compare_copy(job: CopyJob) -> CopyResult:

@@ -18,7 +18,7 @@ from quantize.audit.model import NAMED, Figure, Gate, GateName, Offender, Verdic
 from quantize.audit.patterns import IgnoreList
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from quantize.audit.folder import Checkpoint
     from quantize.audit.header import Tensor
@@ -219,7 +219,7 @@ class Findings:
         self.count += len(offenders)
         self._kept += offenders[: NAMED - len(self._kept)]
 
-    def gate(self, passed: str, failed: str, figures: dict[str, Figure], *, unchecked: str = "") -> Gate:
+    def gate(self, passed: str, failed: str, figures: Mapping[str, Figure], *, unchecked: str = "") -> Gate:
         """The gate.
 
         Args:
@@ -238,7 +238,7 @@ class Findings:
             name=self._name,
             verdict=verdict,
             says=says,
-            figures=figures,
+            figures=dict(figures),
             offending=self.count,
             offenders=tuple(self._kept),
             notes=tuple(self.notes),

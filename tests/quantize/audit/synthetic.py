@@ -1,7 +1,7 @@
 """Small NVFP4 checkpoints and their sources, made with numpy from the format's definition.
 
 Nothing here uses `quantize.audit`: names, shapes, number formats and the file format are written down a second time, so
-that an error in one of the two shows. Tensors are numpy arrays; BF16 is held as its bits (uint16) and E4M3 as its bytes.
+that an error in one of the two shows. Tensors are numpy arrays; BF16 is held as bits (uint16), E4M3 as bytes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def shapes(*, fused: bool = True) -> dict[str, tuple[int, ...]]:
     }
     mixed = 2 * KEYS + VALUE_HEADS * VALUES
     delta = {
-        "A_log": (VALUE_HEADS,), "dt_bias": (VALUE_HEADS,), "norm.weight": (VALUES,), "conv1d.weight": (mixed, 1, KERNEL),
+        "A_log": (VALUE_HEADS,), "dt_bias": (VALUE_HEADS,), "norm.weight": (VALUES,),
+        "conv1d.weight": (mixed, 1, KERNEL),
         "in_proj_qkv.weight": (mixed, HIDDEN), "in_proj_z.weight": (VALUE_HEADS * VALUES, HIDDEN),
         "in_proj_a.weight": (VALUE_HEADS, HIDDEN), "in_proj_b.weight": (VALUE_HEADS, HIDDEN),
         "out_proj.weight": (HIDDEN, VALUE_HEADS * VALUES),
@@ -218,7 +219,8 @@ def dequantize(packed: Array, codes: Array, scale_2: float) -> NDArray[np.float6
     values = np.array([*MAGNITUDES, *(-value for value in MAGNITUDES)])
     nibbles = np.stack([packed & 15, packed >> 4], axis=2).reshape(len(packed), -1)
     scales = np.repeat(np.array(E4M3_POSITIVE)[codes], 16, axis=1)
-    return values[nibbles] * scales * float(scale_2)
+    found: NDArray[np.float64] = values[nibbles] * scales * float(scale_2)
+    return found
 
 
 def scale_2_of(weights: list[Array]) -> np.float32:
@@ -288,7 +290,7 @@ class Folder:
         if self.hf_quant_config is not None:
             (path / "hf_quant_config.json").write_text(json.dumps(self.hf_quant_config))
         names = list(self.tensors)
-        index = {}
+        index: dict[str, str] = {}
         for number in range(self.shards):
             file = f"model-{number + 1:05d}-of-{self.shards:05d}.safetensors"
             part = names[number :: self.shards]

@@ -186,7 +186,7 @@ DAMAGES: list[Any] = [
 
 @pytest.mark.parametrize(("damage", "gate", "says"), DAMAGES)
 def test_each_damage_fails_its_gate_and_no_other(
-    damage: Callable[[Folder], None], gate: GateName, says: str, sound: Folder, source: Path, tmp_path: Path
+    damage: Callable[[Folder], None], gate: GateName, says: str, *, sound: Folder, source: Path, tmp_path: Path
 ) -> None:
     folder = sound.copy()
     damage(folder)
@@ -215,7 +215,7 @@ def requantized(folder: Folder, tensors: Tensors, module: str, scale_2: float) -
     ],
 )
 def test_packed_layers_must_share_their_scale(
-    module: str, others: str, sound: Folder, tensors: Tensors, source: Path, tmp_path: Path
+    module: str, others: str, *, sound: Folder, tensors: Tensors, source: Path, tmp_path: Path
 ) -> None:
     folder = sound.copy()
     requantized(folder, tensors, module, float(scale_2_of([floats(matrices(tensors)[module])])) * 1.25)
@@ -239,23 +239,23 @@ def test_four_over_six_is_a_scale_of_modelopt(sound: Folder, tensors: Tensors, s
     assert failing(audited(folder, tmp_path, source)) == set()
 
 
-def swap_nibbles(folder: Folder, _: Tensors) -> None:
+def swap_nibbles(folder: Folder) -> None:
     dtype, values = folder.tensors[f"{QUERY}.weight"]
     folder.tensors[f"{QUERY}.weight"] = (dtype, (values >> 4) | (values << 4))
 
 
-def swizzle(folder: Folder, _: Tensors) -> None:
+def swizzle(folder: Folder) -> None:
     dtype, values = folder.tensors[f"{QUERY}.weight_scale"]
     rows, columns = values.shape
     tiles = values.reshape(rows // 128, 4, 32, columns // 4, 4).transpose(0, 3, 2, 1, 4)
     folder.tensors[f"{QUERY}.weight_scale"] = (dtype, np.ascontiguousarray(tiles).reshape(rows, columns))
 
 
-def swap_gate_and_up(folder: Folder, _: Tensors) -> None:
+def swap_gate_and_up(folder: Folder) -> None:
     exchange(folder, GATE, UP)
 
 
-def permute_experts(folder: Folder, _: Tensors) -> None:
+def permute_experts(folder: Folder) -> None:
     exchange(folder, DOWN, DOWN.replace("experts.2.", "experts.0."))
 
 
@@ -275,10 +275,10 @@ def exchange(folder: Folder, one: str, other: str) -> None:
     ],
 )
 def test_a_weight_that_is_not_its_source_is_told_why(
-    damage: Callable[[Folder, Tensors], None], says: str, sound: Folder, tensors: Tensors, source: Path, tmp_path: Path
+    damage: Callable[[Folder], None], says: str, sound: Folder, source: Path, tmp_path: Path
 ) -> None:
     folder = sound.copy()
-    damage(folder, tensors)
+    damage(folder)
     audit = audited(folder, tmp_path, source)
     assert failing(audit) == {GateName.DEQUANTIZED}
     reasons = " ".join(offender.reason for offender in audit.gate(GateName.DEQUANTIZED).offenders)

@@ -227,7 +227,7 @@ def test_a_hostile_name_is_shown_escaped(sound: Folder, tmp_path: Path) -> None:
     assert offender.name == "a\\x1b[31mred.safetensors"
 
 
-@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.write_text("x")])
+@pytest.mark.parametrize("make", [Path.exists, Path.mkdir, Path.touch])
 def test_what_is_no_checkpoint_cannot_be_read(make: Callable[[Path], object], tmp_path: Path) -> None:
     make(tmp_path / "folder")
     with pytest.raises(StreamproofError, match="The checkpoint") as caught:

@@ -11,7 +11,6 @@ from quantize.audit.model import GateName
 from tests.quantize.audit.auditing import audited, failing, offence
 from tests.quantize.audit.synthetic import TEXT, Folder, Tensors, exported, floats, matrices, quantize, scale_2_of
 
-PARTS = ("weight", "weight_scale", "weight_scale_2", "input_scale")
 MLP = f"{TEXT}layers.0.mlp."
 
 
@@ -68,8 +67,9 @@ def test_model_optimizer_1421_and_vllm_54150_gate_and_up_have_scales_of_their_ow
     weight = floats(matrices(tensors)[module])
     scale_2 = np.float32(scale_2_of([weight]) * np.float32(0.75))
     packed, scales = quantize(weight, float(scale_2))
-    replaced = zip(PARTS, (("U8", packed), ("F8_E4M3", scales), ("F32", np.array(scale_2))), strict=False)
-    folder.tensors |= {f"{module}.{part}": value for part, value in replaced}
+    folder.tensors[f"{module}.weight"] = ("U8", packed)
+    folder.tensors[f"{module}.weight_scale"] = ("F8_E4M3", scales)
+    folder.tensors[f"{module}.weight_scale_2"] = ("F32", np.array(scale_2))
     audit = audited(folder, tmp_path, source)
     assert GateName.SCALES in failing(audit)
     assert "differs from those that are packed with it: gate_proj" in offence(audit, GateName.SCALES)
@@ -100,7 +100,7 @@ def test_model_optimizer_2427_mtp_is_missing_in_silence(
 def test_model_optimizer_1124_and_vllm_38832_mtp_fc_is_bf16_and_not_excluded(
     folder: Folder, source: Path, tmp_path: Path
 ) -> None:
-    """`mtp.layers.0*` leaves out the layer and forgets `mtp.fc`: the loader meets BF16 where it expects packed bytes."""
+    """`mtp.layers.0*` leaves out the layer and forgets `mtp.fc`: the loader meets BF16 where packed bytes belong."""
     for names in (folder.ignore(), folder.exclude()):
         names.remove("mtp*")
         names.append("mtp.layers.0*")
@@ -115,8 +115,10 @@ def quantized_head(folder: Folder, tensors: Tensors) -> None:
     weight = floats(tensors["lm_head.weight"][1])
     scale_2 = scale_2_of([weight])
     packed, scales = quantize(weight, float(scale_2))
-    values = (("U8", packed), ("F8_E4M3", scales), ("F32", np.array(scale_2)), ("F32", np.array(0.01, np.float32)))
-    folder.tensors |= {f"lm_head.{part}": value for part, value in zip(PARTS, values, strict=True)}
+    folder.tensors["lm_head.weight"] = ("U8", packed)
+    folder.tensors["lm_head.weight_scale"] = ("F8_E4M3", scales)
+    folder.tensors["lm_head.weight_scale_2"] = ("F32", np.array(scale_2))
+    folder.tensors["lm_head.input_scale"] = ("F32", np.array(0.01, np.float32))
 
 
 def test_vllm_45132_lm_head_is_quantized_and_excluded(
