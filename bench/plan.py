@@ -160,7 +160,9 @@ def _definition(recipe: Recipe) -> str | None:
 
 def _runs_in_an_image(recipe: Recipe) -> bool:
     """Whether a container is what this recipe runs in unless somebody asks for something else."""
-    return recipe.engine.image is not None and recipe.hardware.kind == "gpu" and installed_bundle() is None
+    if bundle := installed_bundle():  # what came with it is what is here
+        return bundle.image is not None
+    return recipe.engine.image is not None and recipe.hardware.kind == "gpu"
 
 
 def _pinned(*, lock: str | None, image: str | None, checkpoint: str | None) -> Pinned:
