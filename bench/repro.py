@@ -31,6 +31,7 @@ from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware
 from bench.errors import StreamproofError
+from bench.explain.preflight.note import plan_notes
 from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
 from bench.measure import Run, measure
@@ -177,6 +178,9 @@ class _Job:
         """
         self._display.note(f"{self._plan.recipe.title}")
         self._display.note(f"fingerprint {self._plan.fingerprint[:12]}, report in {self.folder}")
+        if self._own is not None:
+            for line in plan_notes(self._plan.recipe):
+                self._display.note(line)
         with Recorder(self.folder) as recorder:
             number = 0
             try:

@@ -40,7 +40,7 @@ def model_of(checkpoint: Checkpoint, *, config: Path | None = None, offline: boo
     Args:
         checkpoint: of the recipe.
         config: a `config.json` that was named; it wins.
-        offline: do not ask the hub.
+        offline: do not ask the hub; what it gave before is taken all the same.
 
     Raises:
         UsageError: there is none, or it cannot be planned for.
@@ -54,7 +54,7 @@ def model_of(checkpoint: Checkpoint, *, config: Path | None = None, offline: boo
             shapes=shapes_of(read_config(beside), f"{checkpoint.name}/config.json"),
             source=f"{checkpoint.name}/config.json",
         )
-    if checkpoint.kind == "hub" and not offline and (found := _from_hub(checkpoint)) is not None:
+    if checkpoint.kind == "hub" and (found := _from_hub(checkpoint, offline=offline)) is not None:
         return Model(shapes=shapes_of(found, f"{checkpoint.name}, config.json"), source=f"the hub's {checkpoint.name}")
     return _same_shapes(checkpoint)
 
@@ -81,7 +81,7 @@ def _same_shapes(checkpoint: Checkpoint) -> Model:
     )
 
 
-def _from_hub(checkpoint: Checkpoint) -> dict[str, Any] | None:
+def _from_hub(checkpoint: Checkpoint, *, offline: bool) -> dict[str, Any] | None:
     """The hub's config.json; None where it cannot be had now.
 
     Asked once: the hub's own client would try again for half a minute where there is no network.
@@ -93,6 +93,8 @@ def _from_hub(checkpoint: Checkpoint) -> dict[str, Any] | None:
     cached = try_to_load_from_cache(checkpoint.name, "config.json", revision=checkpoint.revision)
     if isinstance(cached, str):
         return read_config(Path(cached))
+    if offline:
+        return None
     url = hf_hub_url(checkpoint.name, "config.json", revision=checkpoint.revision)
     token = get_token()
     headers = {"authorization": f"Bearer {token}"} if token else {}
