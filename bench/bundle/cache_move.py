@@ -86,7 +86,9 @@ def carried_caches(folder: Path) -> list[Entry]:
 
 
 def export_caches(folder: Path, out: Path) -> None:
-    """Copies one recipe's caches into a folder, or into one file where its name ends in ".tar.xz".
+    """Copies one recipe's caches: to a folder, or into one file where the name ends in ".tar.xz".
+
+    The folder is what `just bundle --caches`, `just build --with-caches` and `just caches import` take.
 
     Raises:
         UsageError: it is there already.
@@ -95,23 +97,22 @@ def export_caches(folder: Path, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} is there already.", remedy="Remove it, or name another place with --out.")
     out.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(*folder.parts[-2:])
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         made = Path(scratch) / out.name
         if out.name.endswith(SUFFIX):
-            files = folder_files(folder, f"{place.as_posix()}/")
+            time = int((folder / caches.MANIFEST).stat().st_mtime)
             archive = pack(
                 ARCHIVE,
-                files,
+                folder_files(folder, ""),
                 Path(scratch),
                 file_name="whole",
                 compress=True,
                 part_size=_WHOLE,
-                time=int((folder / caches.MANIFEST).stat().st_mtime),
+                time=time,
             )
             made = Path(scratch) / archive.parts[0].name
         else:
-            _copy(folder, made / place)
+            _copy(folder, made)
         made.rename(out)
 
 
@@ -145,7 +146,7 @@ def import_caches(source: Path, root: Path, trust: Trust, *, say: Say) -> list[M
                     "--with-caches`) is signed.",
                 )
             came_from = "accepted by hand"
-            _from_export(source, staged)
+            _from_export(source, Path(scratch), staged)
         found = _described(staged, source)
         for folder, made_with in found:
             if (root / made_with.place).exists():
@@ -183,20 +184,27 @@ def _from_bundle(bundle: Path, scratch: Path, staged: Path, trust: Trust) -> str
     return f"signed by {who}"
 
 
-def _from_export(source: Path, staged: Path) -> None:
+def _from_export(source: Path, scratch: Path, staged: Path) -> None:
+    """Copies or unpacks what `export_caches` made, or a folder of several recipes' caches, to where they belong."""
+    whole = scratch / "whole"
     try:
         if source.is_dir():
-            place = caches.read_manifest(source)
-            _copy(source, staged / place.place if place else staged)
-            return
-        with tarfile.open(source) as tar:
-            tar.extractall(staged, filter="data")
-        (staged / FILE_LIST).unlink(missing_ok=True)
+            _copy(source, whole)
+        else:
+            with tarfile.open(source) as tar:
+                tar.extractall(whole, filter="data")
+            (whole / FILE_LIST).unlink(missing_ok=True)
     except (OSError, tarfile.TarError, EOFError) as error:
         raise StreamproofError(
             f"no caches can be read from {source}: {error}",
             remedy="Name a bundle's folder, or what `just caches export` made.",
         ) from error
+    if made_with := caches.read_manifest(whole):
+        (staged / made_with.place).parent.mkdir(parents=True)
+        whole.rename(staged / made_with.place)
+    elif whole.is_dir():
+        staged.rmdir()
+        whole.rename(staged)
 
 
 def _described(staged: Path, source: Path) -> list[tuple[Path, MadeWith]]:

@@ -5,22 +5,26 @@ Docker looks into a volume through a container that has it mounted; that is made
 
 from __future__ import annotations
 
+import io
 import tarfile
 import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from docker.errors import DockerException, NotFound
+from docker.types import Mount
 
 from bench.bundle.cache_store import caches_home
 from bench.bundle.entries import walk
 from bench.bundle.stream import Stream
 from bench.engine.caches import (
     LABEL,
+    MANIFEST,
     MadeWith,
     from_volume_labels,
     is_cold,
+    parse_manifest,
     read_manifest,
     unusable,
     volume_labels,
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from bench.engine.install import Say
+
+_TOP: Final = PurePosixPath(CACHES)
+
+_BAKED: Final = "compiled code that is baked into the image"
 
 
 def volumes(client: docker.DockerClient) -> dict[str, MadeWith]:
@@ -78,9 +86,9 @@ def copy_volume(client: docker.DockerClient, made_with: MadeWith, root: Path) ->
         raise StreamproofError(f"{folder} is there already", remedy="Remove it first (just caches prune).")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".volume.", dir=root) as scratch:
-        copied = Path(scratch) / Path(CACHES).name
+        copied = Path(scratch) / _TOP.name
         try:
-            with _container(client, name, _any_image(client)) as container:
+            with _container(client, _any_image(client), [Mount(CACHES, name, type="volume")]) as container:
                 pieces, _ = container.get_archive(CACHES)
                 with tarfile.open(fileobj=Stream(pieces), mode="r|") as tar:
                     tar.extractall(scratch, filter="data")
@@ -91,46 +99,13 @@ def copy_volume(client: docker.DockerClient, made_with: MadeWith, root: Path) ->
     return folder
 
 
-def fill_volume(client: docker.DockerClient, here: MadeWith, *, root: Path, image: str, say: Say) -> bool:
-    """Gives an engine the caches that came in a folder: puts them into its volume, if there is none yet.
-
-    Args:
-        client: of the Docker Engine.
-        here: what the engine will run on and with; only caches that were made with the same are used.
-        root: of all caches in folders.
-        image: that the engine runs from.
-        say: hears of it, since it can take a while.
-
-    Returns:
-        Whether there was something to put there.
-
-    Raises:
-        StreamproofError: Docker does not take it. Nothing of the volume is left then.
-    """
-    folder, name = root / here.place, volume_name(here)
-    if is_cold(folder) or _is_there(client, name):
-        return False
-    say(f"Putting the compiled code of {folder} into the volume {name}")
-    try:
-        client.volumes.create(name, labels=volume_labels(here))
-        try:
-            with _container(client, name, image) as container, tempfile.TemporaryFile() as packed:
-                _pack(folder, cast("IO[bytes]", packed))
-                packed.seek(0)
-                container.put_archive(CACHES, cast("bytes", packed))  # it takes files too
-        except BaseException:
-            with suppress(DockerException):
-                client.volumes.get(name).remove()
-            raise
-    except (DockerException, OSError) as error:
-        raise explained(error, f"fill the volume {name}") from error
-    return True
-
-
 def prepare_volume(
     client: docker.DockerClient, here: MadeWith, *, image: str, say: Say, root: Path | None = None
 ) -> str:
-    """The volume that an engine shall keep its caches in, with the compiled code that came in a folder.
+    """The volume that an engine shall keep its caches in; a new one begins with the compiled code that fits.
+
+    That is what came in a folder, else what was baked into the image: Docker copies that into an empty volume. Baked
+    code that was made with something else is kept out.
 
     Args:
         client: of the Docker Engine.
@@ -143,14 +118,71 @@ def prepare_volume(
         Its name.
 
     Raises:
-        StreamproofError: Docker does not take it, or it holds something that nobody described.
+        StreamproofError: Docker does not take it, or it holds something that nobody described. Nothing of a new volume
+            is left then.
     """
     root = caches_home() if root is None else root
-    others = [*volumes(client).values(), *filter(None, map(read_manifest, sorted(root.glob("[!.]*/*/"))))]
-    if not fill_volume(client, here, root=root, image=image, say=say) and not _is_there(client, volume_name(here)):
-        for line in unusable(others, here):
+    name, folder = volume_name(here), root / here.place
+    if _is_there(client, name):
+        return open_volume(client, here)
+    try:
+        if not is_cold(folder):
+            say(f"Putting the compiled code of {folder} into the volume {name}")
+            _begin_volume(client, here, image, folder)
+            return name
+        refused = [*_refused_baked(client, image, here), *unusable(_others(client, root), here)]
+        for line in refused:
             say(line)
+        if any(line.startswith(_BAKED) for line in refused):
+            _begin_volume(client, here, image, None)
+    except (DockerException, OSError) as error:
+        raise explained(error, f"prepare the volume {name}") from error
     return open_volume(client, here)
+
+
+def _others(client: docker.DockerClient, root: Path) -> list[MadeWith]:
+    folders = map(read_manifest, sorted(root.glob("[!.]*/*/")))
+    return [*volumes(client).values(), *filter(None, folders)]
+
+
+def _refused_baked(client: docker.DockerClient, image: str, here: MadeWith) -> list[str]:
+    """Why the compiled code in an image must not be executed here; nothing where there is none, or it may."""
+    with _container(client, image, []) as container:
+        try:
+            pieces, _ = container.get_archive(CACHES)
+        except NotFound:
+            return []
+        with tempfile.TemporaryFile() as packed:
+            packed.writelines(pieces)
+            packed.seek(0)
+            with tarfile.open(fileobj=packed) as tar:
+                members = {member.name.partition("/")[2]: member for member in tar if member.isreg()}
+                if not members:
+                    return []
+                raw = tar.extractfile(members[MANIFEST]) if MANIFEST in members else None
+                baked = parse_manifest(raw.read() if raw else b"")
+    if baked is None:
+        return [f"{_BAKED} is not used: nobody says what it was made with"]
+    # The image is another one since it was baked; who baked it vouches for its packages.
+    differences = here.differences(baked.model_copy(update={"packages": here.packages}))
+    return [f"{_BAKED} is not used: it was made with {', '.join(differences)}"] if differences else []
+
+
+def _begin_volume(client: docker.DockerClient, here: MadeWith, image: str, folder: Path | None) -> None:
+    """Makes a volume that holds a folder's files, or only its description; never a copy of what the image has there."""
+    name = volume_name(here)
+    client.volumes.create(name, labels=volume_labels(here))
+    try:
+        mount = Mount(CACHES, name, type="volume", no_copy=True)
+        with _container(client, image, [mount]) as container, tempfile.TemporaryFile() as packed:
+            _pack(here, folder, cast("IO[bytes]", packed))
+            packed.seek(0)
+            # Unpacked above the volume: Docker leaves the owner of the folder that it unpacks into as it is.
+            container.put_archive(str(_TOP.parent), cast("bytes", packed))  # it takes files too
+    except BaseException:
+        with suppress(DockerException):
+            client.volumes.get(name).remove()
+        raise
 
 
 def _is_there(client: docker.DockerClient, name: str) -> bool:
@@ -175,14 +207,10 @@ def _any_image(client: docker.DockerClient) -> str:
 
 
 @contextmanager
-def _container(client: docker.DockerClient, volume: str, image: str) -> Iterator[Container]:
-    """A container that has the volume and is never started; a later start removes it if we are killed."""
+def _container(client: docker.DockerClient, image: str, mounts: list[Mount]) -> Iterator[Container]:
+    """A container that is never started; a later start of an engine removes it if we are killed."""
     container = client.containers.create(
-        image,
-        command=["none"],
-        volumes={volume: {"bind": CACHES, "mode": "rw"}},
-        labels={OWNER: str(Owner.this())},
-        network_mode="none",
+        image, command=["none"], mounts=mounts, labels={OWNER: str(Owner.this())}, network_mode="none"
     )
     try:
         yield container
@@ -190,16 +218,25 @@ def _container(client: docker.DockerClient, volume: str, image: str) -> Iterator
         container.remove(force=True)
 
 
-def _pack(folder: Path, sink: IO[bytes]) -> None:
-    """The folder as the user of our images owns it."""
+def _pack(here: MadeWith, folder: Path | None, sink: IO[bytes]) -> None:
+    """What a volume begins with, as the user of our images owns it: an engine writes beside it."""
 
     def owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = USER_ID
         member.uname = member.gname = ""
         return member
 
-    for _ in walk(folder):  # refuses what is neither a file nor a folder
-        pass
+    description = volume_labels(here)[LABEL].encode()
     with tarfile.open(fileobj=sink, mode="w") as tar:
-        for path in sorted(folder.iterdir()):
-            tar.add(path, path.name, filter=owned)
+        top = tarfile.TarInfo(_TOP.name)
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(owned(top))
+        member = tarfile.TarInfo(f"{_TOP.name}/{MANIFEST}")
+        member.size = len(description)
+        tar.addfile(owned(member), io.BytesIO(description))
+        if folder is not None:
+            for _ in walk(folder):  # refuses what is neither a file nor a folder
+                pass
+            for path in sorted(folder.iterdir()):
+                if path.name != MANIFEST:
+                    tar.add(path, f"{_TOP.name}/{path.name}", filter=owned)

@@ -177,8 +177,16 @@ def unusable(others: Iterable[MadeWith], here: MadeWith) -> tuple[str, ...]:
 def read_manifest(folder: Path) -> MadeWith | None:
     """What the caches in a folder were made with; None where nobody says."""
     try:
-        return MadeWith.model_validate_json((folder / MANIFEST).read_bytes())
-    except (OSError, ValidationError):
+        return parse_manifest((folder / MANIFEST).read_bytes())
+    except OSError:
+        return None
+
+
+def parse_manifest(raw: bytes | str) -> MadeWith | None:
+    """What a description says; None where it is none."""
+    try:
+        return MadeWith.model_validate_json(raw)
+    except ValidationError:
         return None
 
 
@@ -210,10 +218,7 @@ def volume_labels(described: MadeWith) -> dict[str, str]:
 
 def from_volume_labels(labels: Mapping[str, str] | None) -> MadeWith | None:
     """What the caches in a volume were made with; None where nobody says."""
-    try:
-        return MadeWith.model_validate_json((labels or {}).get(LABEL, ""))
-    except ValidationError:
-        return None
+    return parse_manifest((labels or {}).get(LABEL, ""))
 
 
 def cache_environment(folder: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.bundle.cache_move import Trust, export_caches, import_caches
+from bench.bundle.cache_move import Trust, carried_caches, export_caches, import_caches
 from bench.bundle.cache_store import newest_caches, remove, stored_caches
 from bench.bundle.host.layout import CACHES
 from bench.bundle.host.manifest import Archive, Part, write_file_list
@@ -89,8 +89,19 @@ def test_out_and_in_again_keeps_everything_and_says_who_accepted_it(tmp_path: Pa
     assert [path.name for path in root.iterdir()] == [HERE.fingerprint[:12]]
 
 
-def test_one_recipes_folder_is_taken_as_well(tmp_path: Path) -> None:
-    assert bring(make(tmp_path / "here"), tmp_path / "there", ACCEPTED) == [HERE]
+def test_several_recipes_come_at_once(tmp_path: Path) -> None:
+    make(tmp_path / "here")
+    make(tmp_path / "here", fingerprint="cd" * 32)
+    assert len(bring(tmp_path / "here", tmp_path / "there", ACCEPTED)) == 2
+
+
+def test_an_exported_folder_is_one_that_a_bundle_takes(tmp_path: Path) -> None:
+    export_caches(make(tmp_path / "here"), tmp_path / "out")
+    place = f"{CACHES}/{HERE.place}"
+    assert {entry.path for entry in carried_caches(tmp_path / "out")} == {
+        f"{place}/{MANIFEST}",
+        f"{place}/triton/ABC/kernel.cubin",
+    }
 
 
 def test_code_that_nobody_vouches_for_is_not_taken(tmp_path: Path) -> None:

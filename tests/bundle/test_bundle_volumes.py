@@ -13,7 +13,7 @@ import pytest
 from docker.errors import NotFound
 from typer.testing import CliRunner
 
-from bench.bundle.cache_volumes import copy_volume, fill_volume, prepare_volume, volumes
+from bench.bundle.cache_volumes import copy_volume, prepare_volume, volumes
 from bench.cli import app
 from bench.engine.caches import MANIFEST, MadeWith, open_caches, read_manifest, volume_labels, volume_name
 from bench.engine.docker_caches import is_cold
@@ -54,9 +54,9 @@ def compiled(root: Path, made_with: MadeWith) -> Path:
     return folder
 
 
-def owners_in(client: docker.DockerClient, volume: str) -> tuple[dict[str, int], bool]:
+def owners_in(client: docker.DockerClient, volume: str, image: str = IMAGE) -> tuple[dict[str, int], bool]:
     """Path to owner of everything in a volume, and whether an engine would call it cold."""
-    container = client.containers.create(IMAGE, volumes={volume: {"bind": CACHES, "mode": "rw"}})
+    container = client.containers.create(image, volumes={volume: {"bind": CACHES, "mode": "rw"}})
     try:
         pieces, _ = container.get_archive(CACHES)
         with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
@@ -74,7 +74,7 @@ def test_what_came_in_a_folder_is_in_the_volume_and_warm(client: docker.DockerCl
     owners, cold = owners_in(client, name)
     assert not cold
     assert owners.keys() >= {MANIFEST, "triton/ABC", KERNEL}
-    assert {owner for path, owner in owners.items() if path} == {USER_ID}, "the engine can write beside them"
+    assert set(owners.values()) == {USER_ID}, "the engine can write beside them"
     assert volumes(client)[name] == HERE
     said.clear()
     assert prepare_volume(client, HERE, image=IMAGE, say=said.append, root=tmp_path) == name
@@ -91,9 +91,37 @@ def test_code_for_another_card_is_named_and_not_put_there(client: docker.DockerC
     assert all("card NVIDIA B200 instead of NVIDIA H200" in line for line in said)
 
 
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        (HERE.model_copy(update={"packages": "d" * 64}).model_dump_json(), None),
+        (OTHER.model_dump_json(), "made with card NVIDIA B200 instead of NVIDIA H200"),
+        ("", "nobody says what it was made with"),
+    ],
+)
+def test_code_that_is_baked_into_the_image_is_used_where_it_fits(
+    client: docker.DockerClient, tmp_path: Path, description: str, words: str | None
+) -> None:
+    files = {f"{CACHES[1:]}/{KERNEL}": b"code", f"{CACHES[1:]}/{MANIFEST}": description.encode()}
+    baked = "streamproof/toy:baked"
+    client.images.load(tar_of(docker_archive(baked, [tar_of(files)])))
+    said: list[str] = []
+    try:
+        name = prepare_volume(client, HERE, image=baked, say=said.append, root=tmp_path)
+        owners, cold = owners_in(client, name, baked)
+        assert cold == (words is not None)
+        assert (KERNEL in owners) == (words is None)
+        assert [words in line for line in said] == ([True] if words else [])  # type: ignore[operator]
+        if words:
+            assert owners[""] == USER_ID
+    finally:
+        client.volumes.get(volume_name(HERE)).remove()
+        client.images.remove(baked, force=True)
+
+
 def test_out_of_a_volume_and_into_a_folder(client: docker.DockerClient, tmp_path: Path) -> None:
     compiled(tmp_path / "here", HERE)
-    fill_volume(client, HERE, root=tmp_path / "here", image=IMAGE, say=print)
+    prepare_volume(client, HERE, root=tmp_path / "here", image=IMAGE, say=print)
     (tmp_path / "there").mkdir()
     folder = copy_volume(client, HERE, tmp_path / "there")
     assert folder == tmp_path / "there" / HERE.place
@@ -111,8 +139,8 @@ def test_a_volume_that_is_not_there(client: docker.DockerClient, tmp_path: Path)
 
 def test_a_volume_that_cannot_be_filled_is_not_left(client: docker.DockerClient, tmp_path: Path) -> None:
     compiled(tmp_path, HERE)
-    with pytest.raises(StreamproofError, match=f"fill the volume {volume_name(HERE)}"):
-        fill_volume(client, HERE, root=tmp_path, image="streamproof/toy:none", say=print)
+    with pytest.raises(StreamproofError, match=f"prepare the volume {volume_name(HERE)}"):
+        prepare_volume(client, HERE, root=tmp_path, image="streamproof/toy:none", say=print)
     assert volume_name(HERE) not in volumes(client)
 
 
@@ -123,13 +151,13 @@ def test_volumes_are_listed_and_exported_by_the_command(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
     compiled(tmp_path, HERE)
-    fill_volume(client, HERE, root=tmp_path, image=IMAGE, say=print)
+    prepare_volume(client, HERE, root=tmp_path, image=IMAGE, say=print)
     assert volume_name(HERE) in CliRunner().invoke(app, ["caches"], catch_exceptions=False).output
     out = tmp_path / "out.tar.xz"
     export = ["caches", "export", HERE.fingerprint[:10], "--docker", "--out", str(out)]
     outcome = CliRunner().invoke(app, export, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     with tarfile.open(out) as tar:
-        assert f"{HERE.place}/{KERNEL}" in tar.getnames()
+        assert KERNEL in tar.getnames()
     with pytest.raises(UsageError, match="Docker has 0 volumes with caches of ffffffff"):
         CliRunner().invoke(app, ["caches", "export", "ffffffff", "--docker", "--out", "x"], catch_exceptions=False)
