@@ -8,11 +8,12 @@ into fixed parts, each compiled by one process in a fixed order, however many pr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 from bench.images.inside.refusal import BuildRefusedError
 
@@ -21,7 +22,7 @@ _PARTS: Final = 4
 _COMPILE: Final = """
 import py_compile, sys
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-for path in sys.stdin.read().split("\\0"):
+for path in filter(None, sys.stdin.read().split("\\0")):
     try:
         py_compile.compile(path, doraise=True, invalidation_mode=mode)
     except py_compile.PyCompileError:  # a template, or for another Python: it cannot be imported anyhow
@@ -46,8 +47,10 @@ def compile_all(python: Path, folders: Sequence[Path]) -> None:
         process = subprocess.Popen(  # noqa: S603  the image's own interpreter
             [str(python), "-sS", "-c", _COMPILE], stdin=subprocess.PIPE, env=environment, text=True
         )
-        running.append((process, files[part::_PARTS]))
-    for process, part_files in running:
-        process.communicate("\0".join(part_files))
-    if failed := [process.returncode for process, _ in running if process.returncode]:
+        with contextlib.suppress(BrokenPipeError), cast("IO[str]", process.stdin) as its_input:  # its status says why
+            its_input.write("\0".join(files[part::_PARTS]))
+        running.append(process)
+    for process in running:
+        process.wait()
+    if failed := [process.returncode for process in running if process.returncode]:
         raise BuildRefusedError(f"compiling to bytecode ended with status {failed[0]}")
