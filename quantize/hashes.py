@@ -10,13 +10,15 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.report.folder_files import canonical_json, file_sha256, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+_THREADS: Final = 16
 
 
 class Hashes:
@@ -33,23 +35,23 @@ class Hashes:
             known = json.loads(store.read_bytes())
             self._known = {key: value for key, value in known.items() if isinstance(value, str)}
 
-    def of(self, paths: Iterable[Path], *, on_bytes: Callable[[int], None] | None = None) -> dict[Path, str]:
+    def of(self, paths: Iterable[Path], *, on_file: Callable[[Path], None] | None = None) -> dict[Path, str]:
         """The hash of every file.
 
         Args:
             paths: of the files.
-            on_bytes: told the size of each file that was read.
+            on_file: told each file that was read.
 
         Raises:
             OSError: one of them cannot be read.
         """
         keys = {path: _key(path) for path in paths}
         missing = [path for path, key in keys.items() if key not in self._known]
-        with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:  # hashing releases the GIL
+        with ThreadPoolExecutor(max_workers=min(_THREADS, os.cpu_count() or 1)) as pool:  # hashing releases the GIL
             for path, digest in zip(missing, pool.map(file_sha256, missing), strict=True):
                 self._known[keys[path]] = digest
-                if on_bytes is not None:
-                    on_bytes(path.stat().st_size)
+                if on_file is not None:
+                    on_file(path)
         if missing:
             self._store.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._store, canonical_json(self._known))

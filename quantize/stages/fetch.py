@@ -146,10 +146,8 @@ def fetch(
 
 def _record(folder: Path, shop: Workshop, *, say: Callable[[str], None], on_file: Callable[[str, int], None]) -> Source:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    digests: dict[str, str] = {}
-    for path in files:
-        digests |= {path.name: shop.hashes.of([path])[path]}
-        on_file(path.name, path.stat().st_size)
+    found = shop.hashes.of(files, on_file=lambda path: on_file(path.name, path.stat().st_size))
+    digests = {path.name: found[path] for path in files}
 
     def note(partial: Path) -> Outcome:
         write_whole(partial / _LIST, canonical_json(digests))
