@@ -7,6 +7,8 @@ apt-get, Debian's packages are installed first.
 - `docker_host`: points `DOCKER_HOST` to it while a test runs.
 - `registry`: "127.0.0.1:PORT" of a registry that is empty at first.
 - `debian_base`: a base image in that registry, by digest, which stands in for the pinned ones.
+- `bench_image`, `serve_cpu_image`: images of ours, built on it. The second takes minutes and 6.7 GB: whoever asks for
+  it is marked `engine`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import docker
@@ -24,6 +28,7 @@ from bench.engine.docker_host import DockerUnavailableError, connect
 from bench.engine.docker_host import docker_address as reachable_address
 from bench.engine.environment import cache_root
 from bench.images.base import Base, parse_base
+from bench.images.build import BuiltImage, ensure_image
 from tests.images.debian_base import GLIBC, PYTHON, SETTINGS, debian_tar
 from tests.images.private_docker import CannotStartError, loopback_registry, private_docker
 
@@ -56,15 +61,24 @@ def _program(name: str) -> str:
     return found
 
 
+@dataclass(frozen=True)
+class _Engine:
+    """Where it is, a client of it, and whether it is the tests' own."""
+
+    address: str
+    client: docker.DockerClient
+    own: bool
+
+
 @pytest.fixture(scope="session")
-def _docker() -> Iterator[tuple[str, docker.DockerClient]]:
+def _docker() -> Iterator[_Engine]:
     try:
         client = connect()
     except DockerUnavailableError as error:
         reason = error.message
     else:
         try:
-            yield reachable_address(os.environ), client
+            yield _Engine(reachable_address(os.environ), client, own=False)
         finally:
             client.close()
         return
@@ -73,19 +87,19 @@ def _docker() -> Iterator[tuple[str, docker.DockerClient]]:
     _program("dockerd")
     try:
         with private_docker() as (address, client):
-            yield address, client
+            yield _Engine(address, client, own=True)
     except CannotStartError as error:
         _unavailable(f"{reason}; a private one does not start: {error}")
 
 
 @pytest.fixture(scope="session")
-def docker_client(_docker: tuple[str, docker.DockerClient]) -> docker.DockerClient:
-    return _docker[1]
+def docker_client(_docker: _Engine) -> docker.DockerClient:
+    return _docker.client
 
 
 @pytest.fixture(scope="session")
-def docker_address(_docker: tuple[str, docker.DockerClient]) -> str:
-    return _docker[0]
+def docker_address(_docker: _Engine) -> str:
+    return _docker.address
 
 
 @pytest.fixture
@@ -118,3 +132,29 @@ def debian_base(docker_client: docker.DockerClient, registry: str) -> Iterator[B
         yield parse_base(f"{name}:base@{digest}", python=PYTHON, glibc=GLIBC)
     finally:
         docker_client.images.remove(str(image.id), force=True)
+
+
+@pytest.fixture(scope="session")
+def bench_image(_docker: _Engine, debian_base: Base) -> Iterator[BuiltImage]:
+    with _built("bench", _docker, debian_base) as image:
+        yield image
+
+
+@pytest.fixture(scope="session")
+def serve_cpu_image(_docker: _Engine, debian_base: Base) -> Iterator[BuiltImage]:
+    with _built("cpu", _docker, debian_base) as image:
+        yield image
+
+
+@contextmanager
+def _built(target: str, engine: _Engine, base: Base) -> Iterator[BuiltImage]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", engine.address)
+        image = ensure_image(target, say=print, client=engine.client, base=base)
+    if engine.own:  # the context, 3 GB of wheels, is in the builder's cache too
+        engine.client.api.prune_builds()
+    try:
+        yield image
+    finally:
+        if not image.cached:
+            engine.client.images.remove(image.id, force=True)

@@ -148,7 +148,9 @@ def run_build(builder: Builder, build: Build, *, say: Say) -> list[str]:
         except BaseException:
             _stop(process)
             raise
-    return said if process.returncode else []
+    if process.returncode == 0:
+        return []
+    return said or [f"docker ended with status {process.returncode} and said nothing"]
 
 
 def progress_of(line: str) -> str | None:
