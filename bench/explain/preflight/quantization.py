@@ -22,8 +22,9 @@ NVFP4_GROUP: Final = 16
 NVFP4_SCALARS: Final = 2 * 4
 """Bytes of `weight_scale_2` and `input_scale` of one linear."""
 FLOAT32: Final = 4
+_TEXT: Final = "language_model."
 
-EXPERTS_ONLY: Final = ("*.mlp.experts", "*.mlp.experts.*")
+EXPERTS_ONLY: Final = ("*.mlp.experts",)
 """What ModelOpt's preset `nvfp4_experts_only` quantizes: the linears of the routed experts."""
 
 
@@ -49,7 +50,7 @@ class Quantization:
         """Whether a linear layer of that name is quantized."""
         if self.scheme == "bf16" or any(_names(pattern, module) for pattern in self.excluded):
             return False
-        return not self.only or any(fnmatch.fnmatchcase(module, pattern) for pattern in self.only)
+        return not self.only or any(_names(pattern, module) for pattern in self.only)
 
     def bytes_of(self, rows: int, columns: int) -> tuple[int, int]:
         """Bytes of the values and of the scales of one linear that is quantized.
@@ -119,5 +120,12 @@ def _excluded(config: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
 
 
 def _names(pattern: str, module: str) -> bool:
-    """A pattern with wildcards; or the name of the module, of one that it lies in, or of its last parts."""
-    return fnmatch.fnmatchcase(module, pattern) or f".{pattern}." in f".{module}."
+    """Whether an entry of such a list means a module.
+
+    It is the name of the module or of one that it lies in, wildcards allowed, or the last parts of such a name. Some
+    lists leave out "language_model", as some checkpoints do.
+    """
+    pattern, module = pattern.replace(_TEXT, ""), module.replace(_TEXT, "")
+    parts = module.split(".")
+    names = (".".join(parts[: end + 1]) for end in range(len(parts)))
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names) or f".{pattern}." in f".{module}."

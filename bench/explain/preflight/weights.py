@@ -161,10 +161,9 @@ def _mlp(shapes: ModelShapes, name: str) -> Iterator[Tensor]:
 
 
 def _gated_mlp(part: Part, name: str, hidden: int, width: int, *, copies: int = 1) -> Iterator[Tensor]:
-    # Fused experts are one module, named without their numbers; apart, gate and up have a scale each.
-    names = {"up": name, "down": name} if part == "routed experts" else {w: f"{name}.{w}_proj" for w in ("up", "down")}
-    yield _linear(part, names["up"], width, hidden, 2 * copies)
-    yield _linear(part, names["down"], hidden, width, copies)
+    module = f"{name}.0" if part == "routed experts" else name  # the first of them
+    yield _linear(part, f"{module}.up_proj", width, hidden, 2 * copies)  # and the gate of the same shape
+    yield _linear(part, f"{module}.down_proj", hidden, width, copies)
 
 
 def _draft(shapes: ModelShapes) -> Iterator[Tensor]:

@@ -114,6 +114,27 @@ def test_quantization_as_checkpoints_say_it(config: object, scheme: str, *, cove
 
 
 @pytest.mark.parametrize(
+    ("entry", "module", "meant"),
+    [
+        ("lm_head", "lm_head", True),
+        ("visual", "model.visual.blocks.0.attn.qkv", True),
+        ("mtp*", "mtp.layers.0.mlp.experts.0.up_proj", True),
+        ("mtp.layers.0*", "mtp.fc", False),
+        ("*.mlp.experts", "model.language_model.layers.3.mlp.experts.0.up_proj", True),
+        ("*.mlp.experts.*", "model.language_model.layers.3.mlp.experts.0.up_proj", True),
+        ("*.mlp.experts", "model.language_model.layers.3.mlp.shared_expert.up_proj", False),
+        ("model.layers.0.linear_attn*", "model.language_model.layers.0.linear_attn.out_proj", True),
+        ("model.language_model.layers.1", "model.language_model.layers.1.self_attn.q_proj", True),
+        ("model.language_model.layers.1", "model.language_model.layers.11.self_attn.q_proj", False),
+        ("gate", "model.language_model.layers.1.mlp.shared_expert_gate", False),
+    ],
+)
+def test_entries_of_exclusion_lists(entry: str, module: str, *, meant: bool) -> None:
+    found = Quantization(scheme="nvfp4", excluded=(entry,), why="a list")
+    assert found.covers(module) is not meant
+
+
+@pytest.mark.parametrize(
     "config",
     [
         {"quant_method": "awq"},
