@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from bench.explain.preflight.weights import BF16
 from bench.workload.block_size import attention_block_size
 
 if TYPE_CHECKING:
@@ -103,18 +104,20 @@ def kv_cache_of(shapes: ModelShapes, settings: Settings) -> KvCache:
     """The pool of an engine."""
     draft = settings.draft_tokens
     attention = shapes.attention_layers + (shapes.mtp_layers if draft else 0)
+    state, conv = settings.state_bytes or shapes.state_bytes, settings.conv_bytes or BF16
     token = shapes.hybrid.bytes_per_token(settings.kv_bytes)
     block = attention_block_size(
         shapes.hybrid,
         kv_bytes=settings.kv_bytes,
         draft_tokens=draft,
-        state_bytes=shapes.state_bytes,
+        state_bytes=state,
+        conv_bytes=conv,
         alignment=settings.block_alignment,
     )
     return KvCache(
         block_size=block,
         token_bytes=token,
-        state_bytes=shapes.hybrid.bytes_per_state(state_bytes=shapes.state_bytes, conv_bytes=2, draft_tokens=draft),
+        state_bytes=shapes.hybrid.bytes_per_state(state_bytes=state, conv_bytes=conv, draft_tokens=draft),
         attention_layers=attention,
         gdn_layers=shapes.gdn_layers,
         group_size=_group_size(attention, shapes.gdn_layers),

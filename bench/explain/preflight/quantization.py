@@ -100,7 +100,7 @@ def assumed_nvfp4() -> Quantization:
         scheme="nvfp4",
         excluded=("mtp*",),
         only=EXPERTS_ONLY,
-        why="assumed: routed experts only (nvfp4_experts_only of ModelOpt); the checkpoint is not here to say",
+        why="assumed: routed experts only (nvfp4_experts_only, what `just quantize` makes); the checkpoint is not here",
     )
 
 

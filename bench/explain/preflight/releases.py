@@ -77,17 +77,16 @@ def options(version: str) -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def check_flags(flags: Iterable[str], version: str) -> None:
+def check_flags(flags: Iterable[str], release: Release) -> None:
     """Refuses flags that the release does not have.
 
     Raises:
         UsageError: names the first one and the nearest that there is.
     """
-    known = options(version)
-    if not known:
-        return
+    version, known = release.version, options(release.version)
     for flag in flags:
-        if flag not in known:
+        missing = flag not in known if known else flag == "prefix_match_unit" and not release.prefix_match_unit
+        if missing:
             near = difflib.get_close_matches(flag, known, n=1)
             raise UsageError(
                 f"vLLM {version} has no option --{flag.replace('_', '-')} (engine.flags.{flag}).",

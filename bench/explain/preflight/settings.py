@@ -27,6 +27,19 @@ _GPU_SEQUENCES, _GPU_TOKENS = 1024, 8192
 """Of a server on a card of 70 GiB and more that is no A100."""
 _CPU_SEQUENCES, _CPU_TOKENS = 128, 2048
 _GPU_BLOCK, _CPU_BLOCK = 16, 128
+_DTYPES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+_NOT_MODELLED: Final = frozenset(
+    {
+        "cpu_offload_gb",
+        "decode_context_parallel_size",
+        "enable_lora",
+        "kv_cache_dtype_skip_layers",
+        "kv_transfer_config",
+        "mamba_block_size",
+        "num_gpu_blocks_override",
+        "performance_mode",
+    }
+)
 _MTP: Final = frozenset({"mtp", "qwen3_5_mtp"})
 
 _Kind = TypeVar("_Kind", bool, int, str)
@@ -47,6 +60,8 @@ class Settings:
         kv_bytes: bytes of one number in the KV cache.
         prefix_caching: prefixes are cached. Off by default for hybrid models.
         prefix_match_unit: `--prefix-match-unit`; None where it is not set.
+        state_bytes, conv_bytes: bytes of one number of a GDN state and of its convolution's inputs; None where the
+            model decides.
         block_alignment: blocks are multiples of this many tokens: the larger of `--block-size` and the smallest block
             of the attention kernel.
         draft_tokens: k of speculative decoding; 0 without.
@@ -56,6 +71,7 @@ class Settings:
         capture_sizes: as asked for; None for the engine's own list.
         max_capture: as asked for; None for the engine's own.
         defaulted: names of the settings above that the recipe does not give.
+        not_modelled: flags of the recipe that change the plan in a way that is not known here.
     """
 
     release: Release
@@ -68,6 +84,8 @@ class Settings:
     kv_bytes: int
     prefix_caching: bool
     prefix_match_unit: int | None
+    state_bytes: int | None
+    conv_bytes: int | None
     block_alignment: int
     draft_tokens: int
     acceptance: float | None
@@ -76,6 +94,7 @@ class Settings:
     capture_sizes: tuple[int, ...] | None
     max_capture: int | None
     defaulted: tuple[str, ...]
+    not_modelled: tuple[str, ...]
 
 
 class _Flags:
@@ -122,7 +141,7 @@ def settings_of(recipe: Recipe) -> Settings:
     """
     given = recipe.engine.flags
     release = release_of(recipe.engine.version)
-    check_flags(given, recipe.engine.version)
+    check_flags(given, release)
     flags, cpu = _Flags(given), recipe.hardware.kind == "cpu"
     for name in ("tensor_parallel_size", "pipeline_parallel_size"):
         if flags.optional(name, int) not in (None, 1):
@@ -146,6 +165,8 @@ def settings_of(recipe: Recipe) -> Settings:
         kv_bytes=_kv_bytes(flags.get("kv_cache_dtype", str, "auto")),
         prefix_caching=flags.get("enable_prefix_caching", bool, False),
         prefix_match_unit=flags.optional("prefix_match_unit", int),
+        state_bytes=_dtype_bytes(flags, "mamba_ssm_cache_dtype"),
+        conv_bytes=_dtype_bytes(flags, "mamba_cache_dtype"),
         block_alignment=max(flags.get("block_size", int, 0), _CPU_BLOCK if cpu else _GPU_BLOCK),
         draft_tokens=draft,
         acceptance=acceptance,
@@ -154,6 +175,7 @@ def settings_of(recipe: Recipe) -> Settings:
         capture_sizes=sizes,
         max_capture=_max_capture(given, compilation),
         defaulted=tuple(flags.defaulted),
+        not_modelled=tuple(name for name in given if name in _NOT_MODELLED),
     )
 
 
@@ -220,6 +242,15 @@ def _cpu_cache(recipe: Recipe) -> int:
             remedy="Set it to a whole number of GiB; without it the engine takes a share of what is free at its start.",
         )
     return int(text) * _GIB
+
+
+def _dtype_bytes(flags: _Flags, name: str) -> int | None:
+    dtype = flags.optional(name, str)
+    if dtype is None or dtype == "auto":
+        return None
+    if dtype not in _DTYPES:
+        raise _wrong(name, dtype, f"type of {', '.join(_DTYPES)}")
+    return _DTYPES[dtype]
 
 
 def _positive(name: str, value: int) -> int:

@@ -49,6 +49,13 @@ def _release(basis: Basis) -> Iterator[Verdict]:
             "its options were not checked",
             change=f"engine.version = {READ}, or read every line with that in mind",
         )
+    if basis.settings.not_modelled:
+        yield Verdict(
+            name="flags",
+            verdict="tight",
+            why=f"{', '.join(basis.settings.not_modelled)}: what this changes is not in the plan",
+            change="read the plan without it",
+        )
     if basis.model.assumed:
         yield Verdict(
             name="checkpoint",

@@ -59,3 +59,10 @@ def test_more_drafts_need_larger_blocks_and_more_state(draft: int) -> None:
     fewer, more = cache(draft), cache(draft + 1)
     assert more.block_size >= fewer.block_size
     assert more.sequence_state_bytes > fewer.sequence_state_bytes
+
+
+def test_a_narrower_state_makes_smaller_blocks() -> None:
+    narrow = basis("vanilla", ("engine.flags.mamba_ssm_cache_dtype", "bfloat16")).cache
+    assert narrow.block_size == 16 * -(-(8192 * 3 * 2 + 32 * 128 * 128 * 2) // (16 * 2048)) == 544
+    wide = basis("vanilla", ("engine.flags.mamba_cache_dtype", "float32")).cache
+    assert wide.state_bytes - basis("vanilla").cache.state_bytes == 8192 * 3 * 2

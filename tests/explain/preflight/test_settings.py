@@ -58,6 +58,7 @@ def test_the_cpu_is_told_its_cache_in_gib() -> None:
         ({"max_num_seqs": True}, "max_num_seqs"),
         ({"gpu_memory_utilization": 1.5}, "gpu_memory_utilization"),
         ({"kv_cache_dtype": "nvfp4"}, "kv_cache_dtype"),
+        ({"mamba_ssm_cache_dtype": "int8"}, "mamba_ssm_cache_dtype"),
         ({"tensor_parallel_size": 2}, "one GPU"),
         ({"speculative_config": {"method": "eagle", "num_speculative_tokens": 2}}, "eagle"),
         ({"speculative_config": {"method": "mtp"}}, "num_speculative_tokens"),
@@ -77,7 +78,9 @@ def test_an_option_that_the_release_does_not_have_is_refused_with_the_nearest() 
     with pytest.raises(UsageError, match="no option --max-num-seq ") as refused:
         settings(max_num_seq=8)
     assert "--max-num-seqs" in refused.value.remedy
-    check_flags(["anything"], "0.27.0")  # a release whose parser was not read
+    check_flags(["anything"], release_of("0.27.0"))  # a release whose parser was not read
+    with pytest.raises(UsageError, match="no option --prefix-match-unit"):
+        check_flags(["prefix_match_unit"], release_of("0.25.1"))
 
 
 def test_every_option_that_the_recipes_use_is_listed() -> None:

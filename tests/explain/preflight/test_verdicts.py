@@ -74,6 +74,7 @@ def test_a_prefix_that_loses_a_block_is_said_with_the_length_that_does_not() -> 
         ("headroom", "h200-fp8", [flag("gpu_memory_utilization", "0.995")], "tight", "gpu_memory_utilization at most"),
         ("decoding graphs", "vanilla", [], "tight", "max_num_seqs = 512"),
         ("max_num_seqs", "h200-fp8", [flag("max_num_seqs", "32")], "tight", "max_num_seqs = 60"),
+        ("flags", "h200-fp8", [flag("cpu_offload_gb", "10")], "tight", "without it"),
         ("release", "h200-fp8", [("engine.version", "0.28.0")], "tight", "0.26.0"),
     ],
 )
