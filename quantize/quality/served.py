@@ -147,7 +147,7 @@ class Repeat(Part):
     """Prompt A, then B, then A again, greedily, none of them from a cache.
 
     Attributes:
-        tokens: length of a reply.
+        tokens: length of the replies to A, of the longer one.
         same: leading tokens that both replies to A share.
         differs_from_b: whether B had another reply than A: if not, equal replies say little.
     """

@@ -107,7 +107,7 @@ def _repeat(engine: RunningEngine, texts: Sequence[HeldOutText], tokens: int) ->
     same = next(
         (place for place, (a, b) in enumerate(zip(one, again, strict=False)) if a != b), min(len(one), len(again))
     )
-    return Repeat(tokens=tokens, same=same, differs_from_b=one != between)
+    return Repeat(tokens=max(len(one), len(again)), same=same, differs_from_b=one != between)
 
 
 def acceptance(

@@ -22,7 +22,6 @@ from quantize.audit.numbers import (
     BLOCK,
     E2M1,
     E4M3,
-    block_amax,
     from_bf16,
     max_calibrated_scales,
 )
@@ -34,9 +33,9 @@ _NAMES = {np.dtype(np.uint8): "U8", np.dtype(np.float32): "F32", np.dtype(np.uin
 def nvfp4(bits: NDArray[np.uint16], scale_2: float) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """(packed codes [rows, columns / 2], E4M3 scales [rows, columns / 16]) of a BF16 matrix."""
     rows, columns = bits.shape
-    scales = max_calibrated_scales(block_amax(bits), scale_2)
-    unit = E4M3[scales][:, :, None] * np.float32(scale_2)
-    scaled = from_bf16(bits).reshape(rows, columns // BLOCK, BLOCK) / unit
+    blocks = from_bf16(bits).reshape(rows, columns // BLOCK, BLOCK)
+    scales = max_calibrated_scales(np.abs(blocks).max(axis=-1), scale_2)
+    scaled = blocks / (E4M3[scales][:, :, None] * np.float32(scale_2))
     codes = np.abs(scaled[..., None] - E2M1[[0, 1, 2, 3, 4, 5, 6, 7]]).argmin(axis=-1)
     negative = np.abs(np.minimum(scaled, 0)) > 0
     codes = np.where(negative, np.abs(scaled[..., None] + E2M1[:8]).argmin(axis=-1) + 8, codes)
