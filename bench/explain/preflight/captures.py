@@ -27,7 +27,7 @@ class Captures:
     Attributes:
         asked: the list before anything is done to it, in order.
         sizes: what is left of it, in order.
-        dropped: sizes that were asked for and that no size replaces, in order.
+        dropped: sizes that a step can have and that were asked for, but that no graph of the list covers, in order.
         piecewise: sizes that are captured in pieces, for steps with prefill in them.
         full: sizes that are captured whole, for steps that only decode.
     """
@@ -80,7 +80,7 @@ def captures_of(settings: Settings) -> Captures:
     return Captures(
         asked=tuple(sorted(set(asked))),
         sizes=tuple(kept),
-        dropped=tuple(size for size in sorted(set(asked)) if size > kept[-1]),
+        dropped=tuple(size for size in sorted(set(asked)) if kept[-1] < size <= settings.max_num_batched_tokens),
         piecewise=tuple(kept) if mixed else (),
         full=() if settings.graph_mode == "PIECEWISE" else tuple(kept if settings.graph_mode == "FULL" else decode),
     )
@@ -93,11 +93,6 @@ def rounded(sizes: list[int], step: int, largest: int) -> list[int]:
     """
     up = (-(-size // step) * step for size in sizes)
     return sorted({size for size in up if size <= largest}) or ([step] if step <= largest else [])
-
-
-def unrounded_ends(captures: Captures, step: int) -> tuple[int, ...]:
-    """For every dropped size the multiple of k + 1 below it, which would have been kept."""
-    return tuple(size // step * step for size in captures.dropped)
 
 
 def _default(settings: Settings) -> tuple[int, ...]:

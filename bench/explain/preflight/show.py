@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Group
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -97,7 +96,7 @@ def _table(lines: Sequence[Line], *, measured: bool) -> Table:
     table.add_column("how, and from where", overflow="fold", ratio=6)
     above = ""
     for line in lines:
-        cells = [line.label, _value(line.value, line)]
+        cells: list[str | Text] = [Text(line.label), _value(line.value, line)]
         if measured:
             cells.append(_measured(line))
         # A source that is the same as above is said once.
@@ -134,7 +133,7 @@ def _measured(line: Line) -> str:
     return f"{_value(line.measured, line)}\n{'exact' if error == 0 else f'{error * 100:+.1f} %'}"
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
+def _verdicts(verdicts: Sequence[Verdict]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", ratio=2)
@@ -143,5 +142,5 @@ def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
         why = Text(verdict.why)
         if verdict.change:
             why.append(f"\nchange: {verdict.change}", style="bold")
-        table.add_row(Text(verdict.verdict, style=_STYLES[verdict.verdict]), verdict.name, why)
-    return Padding(table, (0, 0, 0, 0))
+        table.add_row(Text(verdict.verdict, style=_STYLES[verdict.verdict]), Text(verdict.name), why)
+    return table

@@ -1,13 +1,12 @@
-"""What fits, what is tight, what cannot be, and which flag changes it. Numbers such as M11 are public reports.
+"""What fits, what is tight, what cannot be, and which flag changes it.
 
-Where a rule is from stands beside it; all of them are of vLLM 0.26.0 unless they say otherwise.
+Beside a rule stands the public report of somebody who ran into it; a number alone is one of vllm-project/vllm.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench.explain.preflight.captures import rounded
 from bench.explain.preflight.gpus import GIB
 from bench.explain.preflight.plan import Verdict
 from bench.explain.preflight.releases import READ
@@ -105,7 +104,7 @@ def _card(basis: Basis) -> Iterator[Verdict]:
 
 
 def _scratch(basis: Basis) -> Iterator[Verdict]:
-    """M01 to M03: this allocation, and not the serving cache, fails before any "Available KV cache memory"."""
+    """See #48483: this allocation, and not the serving cache, fails before any "Available KV cache memory"."""
     budget, release = basis.budget, basis.settings.release
     if not budget.scratch:
         return
@@ -127,7 +126,7 @@ def _scratch(basis: Basis) -> Iterator[Verdict]:
 
 def _cache(basis: Basis) -> Iterator[Verdict]:
     budget, cache, settings = basis.budget, basis.cache, basis.settings
-    if budget.available <= 0:  # M09
+    if budget.available <= 0:  # #27508
         yield Verdict(
             name="KV cache",
             verdict="cannot",
@@ -136,7 +135,7 @@ def _cache(basis: Basis) -> Iterator[Verdict]:
         )
         return
     needed = cache.blocks_of(basis.longest)
-    if budget.blocks < needed:  # M10
+    if budget.blocks < needed:  # vllm-project/recipes#12
         yield Verdict(
             name="KV cache",
             verdict="cannot",
@@ -144,7 +143,7 @@ def _cache(basis: Basis) -> Iterator[Verdict]:
             change="a lower max_model_len",
         )
         return
-    if basis.captures.full and settings.max_num_seqs > budget.blocks:  # M11
+    if basis.captures.full and settings.max_num_seqs > budget.blocks:  # #49064
         yield Verdict(
             name="KV cache",
             verdict="cannot",
@@ -156,7 +155,7 @@ def _cache(basis: Basis) -> Iterator[Verdict]:
     yield Verdict(
         name="KV cache", verdict="fits", why=f"{_gib(budget.available)}, {budget.blocks:,} blocks, {tokens:,} tokens"
     )
-    if settings.prefix_caching and cache.block_size > settings.max_num_batched_tokens:  # M18
+    if settings.prefix_caching and cache.block_size > settings.max_num_batched_tokens:  # #34445
         yield Verdict(
             name="block and step",
             verdict="cannot",
@@ -194,19 +193,16 @@ def _graphs(basis: Basis) -> Iterator[Verdict]:
     if not captures.graphs:
         return
     step = settings.draft_tokens + 1
-    if captures.dropped:  # M34
-        kept = rounded(
-            sorted({*captures.sizes, *(size // step * step for size in captures.dropped)}), step, max(captures.asked)
-        )
+    if captures.dropped:  # #28207
         yield Verdict(
             name="capture list",
             verdict="tight",
             why=f"{', '.join(f'{size:,}' for size in captures.dropped)} rounds up past the maximum and is dropped in "
             f"silence: steps of more than {captures.largest:,} tokens run without a graph",
-            change=f"cudagraph_capture_sizes ending in {kept[-1]}, a multiple of k + 1 = {step}",
+            change=f"cudagraph_capture_sizes ending in {captures.dropped[-1] // step * step}, a multiple of k + 1 = {step}",
         )
     widest = settings.max_num_seqs * step
-    if captures.full and captures.full[-1] < min(widest, settings.max_num_batched_tokens):  # M35
+    if captures.full and captures.full[-1] < min(widest, settings.max_num_batched_tokens):  # #50488
         yield Verdict(
             name="decoding graphs",
             verdict="tight",
@@ -215,7 +211,7 @@ def _graphs(basis: Basis) -> Iterator[Verdict]:
             change=f"a capture size of {widest}, or max_num_seqs = {captures.full[-1] // step}",
         )
     odd = [size for size in captures.sizes if size % step]
-    if settings.graph_mode == "PIECEWISE" and odd and settings.release.rounds_captures:  # M33
+    if settings.graph_mode == "PIECEWISE" and odd and settings.release.rounds_captures:  # #46324
         yield Verdict(
             name="graphs in pieces with drafts",
             verdict="tight",
@@ -231,7 +227,7 @@ def _prefix(basis: Basis) -> Iterator[Verdict]:
     if not settings.prefix_caching or prefix.rate is None:
         return
     unit = ", or --prefix-match-unit 16 (its hits are not predicted here)" if settings.release.prefix_match_unit else ""
-    if not prefix.shared_hit:  # M13, M17
+    if not prefix.shared_hit:  # #40696, #48402
         yield Verdict(
             name="prefix cache",
             verdict="tight",

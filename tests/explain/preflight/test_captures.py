@@ -56,6 +56,7 @@ def test_without_graphs_there_is_no_list() -> None:
 def test_sizes_above_a_step_are_removed_and_a_maximum_that_differs_is_refused() -> None:
     small = settings(max_num_batched_tokens=8192, max_capture=None)
     assert captures_of(small).largest == 6145  # 8,192 itself rounds up past the maximum
+    assert captures_of(small).dropped == (8192,)  # no step has 12,288 tokens
     with pytest.raises(UsageError, match="vLLM refuses this"):
         captures_of(settings(max_num_batched_tokens=8192))
 
