@@ -194,12 +194,13 @@ def _graphs(basis: Basis) -> Iterator[Verdict]:
         return
     step = settings.draft_tokens + 1
     if captures.dropped:  # #28207
+        end = captures.dropped[-1] // step * step
         yield Verdict(
             name="capture list",
             verdict="tight",
             why=f"{', '.join(f'{size:,}' for size in captures.dropped)} rounds up past the maximum and is dropped in "
             f"silence: steps of more than {captures.largest:,} tokens run without a graph",
-            change=f"cudagraph_capture_sizes ending in {captures.dropped[-1] // step * step}, a multiple of k + 1 = {step}",
+            change=f"cudagraph_capture_sizes ending in {end}, a multiple of k + 1 = {step}",
         )
     widest = settings.max_num_seqs * step
     if captures.full and captures.full[-1] < min(widest, settings.max_num_batched_tokens):  # #50488
