@@ -54,7 +54,9 @@ def preflight(  # noqa: PLR0913  the command's options
         StreamproofError: no plan can be made; says why.
     """
     basis = plan(recipe, gpu=gpu, config=config, offline=offline)
-    past = past_of(recipe, against)
+    # A past report is of the recipe's own card and model: beside another one it would be no error of the plan.
+    as_written = gpu is None and config is None
+    past = past_of(recipe, against) if against or as_written else None
     sections, verdicts = sections_of(basis, past), verdicts_of(basis)
     where = past.where if past else None
     if as_json:

@@ -62,6 +62,7 @@ def test_the_report_of_the_same_engine_stands_beside() -> None:
     assert lines["floor.e2e.0"]["error"] is None  # a floor has none
     other = as_json("h200-fp8-dummy", "--set", "engine.flags.max_num_seqs=32")
     assert other["against"] is None
+    assert as_json("h200-fp8-dummy", "--gpu", "B200")["against"] is None
 
 
 def test_the_exit_code_says_whether_it_can_start() -> None:
