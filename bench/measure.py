@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,9 @@ LOOK_EVERY_S: Final = 0.2
 
 UNREACHABLE_AFTER: Final = 5
 """Requests in a row without a connection: nobody listens there any more, and going on would only fill the disk."""
+
+CAUSE_WITHIN_S: Final = 3.0
+"""Requests fail at once when an engine dies; how it died, its process or Docker tells a little later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,21 +78,36 @@ async def measure(run: Run) -> None:
     async with ended.on_signals(), _watched(run, page, ended), _client(run) as client:
         for point in range(len(run.plan.recipe.load.ladder)):
             await _measure_point(run, point, client, page, ended)
-            if ended.reason is not None:
-                raise ended.reason
+            if (reason := await ended.cause()) is not None:
+                raise reason
 
 
 class _End:
-    """Why the run ends early, once it does: the first reason counts."""
+    """Why the run ends early, once it does: the first reason counts, but a symptom gives way to its cause."""
 
     def __init__(self) -> None:
         self.reason: RunEnded | None = None
         self.stop = asyncio.Event()
+        self._told = asyncio.Event()
 
     def now(self, cause: Cause, detail: str) -> None:
+        if not self._told.is_set():
+            self.reason = RunEnded(cause, detail)
+        self._told.set()
+        self.stop.set()
+
+    def symptom(self, cause: Cause, detail: str) -> None:
+        """As `now`; whatever is told within `CAUSE_WITHIN_S` takes its place."""
         if self.reason is None:
             self.reason = RunEnded(cause, detail)
         self.stop.set()
+
+    async def cause(self) -> RunEnded | None:
+        """Why it ended, its cause rather than a symptom; None while it goes on."""
+        if self.reason is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), CAUSE_WITHIN_S)
+        return self.reason
 
     @asynccontextmanager
     async def on_signals(self) -> AsyncIterator[None]:
@@ -170,7 +188,7 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
         progress.add(record)
         unreachable = unreachable + 1 if record.outcome is Outcome.CONNECT else 0
         if unreachable == UNREACHABLE_AFTER:
-            ended.now("engine", f"the server no longer answers: {record.error}")
+            ended.symptom("engine", f"the server no longer answers: {record.error}")
 
     def on_phase(observation: PhaseStarted | ClientSelf | ShardClock) -> None:
         run.recorder.observe(observation)
