@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 NO_RUN = "no run on the target was given (--served)"
 
 
-def served_gate(served: Served | None, identity: str | None) -> Gate:
+def served_gate(served: Served | None, audited: str | None) -> Gate:
     """Gate 8.
 
     Args:
         served: the run; None where none was given.
-        identity: digest of the audited folder, to know that it is what was served; None where it was not computed.
+        audited: identity of the audited folder (`quantize.quality.folder`), to know that it is what was served.
     """
     if served is None:
         return not_checked(GateName.SERVED, NO_RUN)
     findings = Findings(GateName.SERVED)
-    if identity is not None and served.checkpoint != identity:
+    if served.checkpoint != audited:
         findings.add("checkpoint", "another one was served: its digest is not that of this folder")
     for check in served.checks:
         if check.outcome == "failed":

@@ -16,6 +16,7 @@ from quantize.audit.measure import LinearResult, forget_files
 from quantize.audit.model import Audit, Format, Gate, GateName, Verdict
 from quantize.audit.scene import Scene, build_scene, jobs_of, not_checked
 from quantize.audit.work import run_jobs
+from quantize.quality.folder import identity
 from quantize.quality.served import read_served
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def audit_checkpoint(
             unquantized_gate(scene),
             ignored_gate(scene),
             kv_gate(scene),
-            served_gate(run, None),
+            served_gate(run, None if run is None else identity(checkpoint.path)),
         )
     finally:
         forget_files()

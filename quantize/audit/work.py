@@ -67,11 +67,11 @@ def run_jobs(
     """
     batches = list(_batches(jobs))
     total = sum(job.bytes for job in jobs)
-    wanted = processes or len(os.sched_getaffinity(0))
-    workers = max(1, min(wanted, len(batches), total // WORTH_A_PROCESS if processes is None else wanted))
+    wanted = processes or min(len(os.sched_getaffinity(0)), 1 + total // WORTH_A_PROCESS)
+    workers = min(wanted, len(batches))
     done = 0
     try:
-        for batch, results in _in_turn(batches) if workers == 1 else _in_parallel(batches, workers):
+        for batch, results in _in_turn(batches) if workers <= 1 else _in_parallel(batches, workers):
             done += sum(job.bytes for job in batch)
             if on_progress is not None:
                 on_progress(Progress(done, total, _name(batch[-1])))
