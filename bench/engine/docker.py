@@ -150,7 +150,7 @@ class DockerEngine(OwnEngine):
             image_id=image.id,
             image_name=image.name,
             repo_digests=image.repo_digests,
-            labels=dict(image.labels),
+            labels=image.told_labels,
             base_digest=image.base_digest,
             given=launch.given,
             base_replaced=launch.base_replaced,

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SERVES: Final = frozenset({"serve-cuda", "serve-cpu"})
 """Stages of the Dockerfile whose images take an engine's flags."""
 
+_TOLD: Final = ("org.opencontainers.image.", "io.streamproof.")
+_LONGEST_LABEL: Final = 500
+
 _BY_DIGEST: Final = re.compile(r"[^@\s]+@(?P<digest>sha256:[0-9a-f]{64})")
 _NUMERIC_USER: Final = re.compile(r"[1-9]\d*(?::\d+)?")
 
@@ -51,6 +54,12 @@ class EngineImage:
     def base_digest(self) -> str | None:
         """Of the image that it was built on, as its labels say; None where they do not."""
         return self.labels.get(BASE_DIGEST)
+
+    @property
+    def told_labels(self) -> dict[str, str]:
+        """The labels that a report tells: OCI's and ours, not whatever else the base brought along."""
+        told = {name: value for name, value in sorted(self.labels.items()) if name.startswith(_TOLD)}
+        return {name: value[:_LONGEST_LABEL] for name, value in told.items()}
 
     @property
     def stage(self) -> str:

@@ -40,7 +40,7 @@ class ContainerFacts(BaseModel):
         image_id: digest of the image's configuration: what Docker calls its id.
         image_name: what was asked for: a tag, an id, or a repository with a digest.
         repo_digests: what registries call this image ("repository@sha256:..."); none for one that was built here.
-        labels: of the image.
+        labels: of the image: the names of the OCI's specification and our own.
         base_digest: of the image that it was built from, as its labels say.
         given: the image was given by hand, instead of the target's own.
         base_replaced: the image was built from another base than the pinned one.

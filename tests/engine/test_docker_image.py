@@ -37,6 +37,11 @@ def test_what_docker_says_of_one_of_ours() -> None:
     assert found.entrypoint == ("python3", "-m", "server")
 
 
+def test_a_report_tells_the_labels_that_mean_something() -> None:
+    found = EngineImage.of(image(Labels={**OURS, "maintainer": "somebody", "io.streamproof.x": "y" * 10_000}), "mine")
+    assert found.told_labels == {**OURS, "io.streamproof.x": "y" * 500}
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [

@@ -25,6 +25,7 @@ from docker.models.containers import Container
 
 from bench.engine.docker_owner import LABEL, Owner
 from bench.images.base import Base
+from bench.images.build import BuiltImage
 from bench.images.labels import DEFINITION
 from bench.images.layout import USER_ID
 from bench.report import folder_files as files
@@ -217,6 +218,34 @@ def test_a_client_that_is_killed_leaves_no_container(
     client.process.communicate()
     _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
+    assert client.containers(docker_client) == []
+
+
+@pytest.mark.engine
+def test_the_real_engine_in_its_image(
+    start: Start, docker_client: docker.DockerClient, serve_cpu_image: BuiltImage, debian_base: Base
+) -> None:
+    short = {"load.ladder": "[{streams = 2}]", "load.ramp_s": "2", "load.steady_s": "10"}
+    client = start(short, "--engine", "docker", "--image", serve_cpu_image.reference)
+    code, err = client.end()
+    report = client.report
+    assert code == report["exit_code"], err
+    assert {"image given by hand", "base image replaced"} <= set(report["not_real"])
+    checks = {check["rule"]: check for check in report["checks"]}
+    for rule in ("client totals equal the engine's", "prefix hits are as predicted", "no request was preempted"):
+        assert checks[rule]["verdict"] == "kept", (checks[rule], err)
+    (point,) = report["points"]
+    assert point["complete"]
+    assert point["failures"] == {}
+    container = client.container
+    assert container["image_id"] == serve_cpu_image.id
+    assert container["base_digest"] == debian_base.digest
+    assert container["labels"][DEFINITION] == serve_cpu_image.definition_sha256
+    assert container["uid"] == USER_ID
+    page = (client.folder / files.PAGE).read_text()
+    for fact in (serve_cpu_image.id, debian_base.digest, serve_cpu_image.definition_sha256):
+        assert fact in page
+    assert client.verified()
     assert client.containers(docker_client) == []
 
 
