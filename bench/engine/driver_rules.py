@@ -94,7 +94,7 @@ class Rule:
 
 _UPDATE: Final = "Update the host's driver to branch {needs} or newer"
 _LEAVE_OUT: Final = (
-    f"Leave the compatibility libraries out: set {_COMPATIBILITY}=0, and take /usr/local/cuda/compat out of "
+    f"Leave the compatibility libraries out: --set 'engine.env.{_COMPATIBILITY}=\"0\"', and take /usr/local/cuda/compat out of "
     "LD_LIBRARY_PATH and of the image's /etc/ld.so.conf.d"
 )
 
@@ -137,7 +137,7 @@ RULES: Final = (
         bridged=True,
         message="the host's driver {driver} is too old for CUDA {cuda}, which needs branch {needs}",
         remedy=f"{_UPDATE}. If you cannot: NVIDIA's compatibility libraries bridge some older branches on this card: "
-        f"--set engine.env.{_COMPATIBILITY}=1 (the report then names it).",
+        f"--set 'engine.env.{_COMPATIBILITY}=\"1\"' (the report then names it).",
         line=re.compile(r"The NVIDIA driver on your system is too old"),
     ),
     Rule(

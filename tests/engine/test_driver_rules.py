@@ -46,7 +46,7 @@ def test_803_compatibility_libraries_hide_a_driver_that_is_new_enough() -> None:
     assert error is not None
     assert "error 803" in error.message
     assert "580.105.08" in error.message
-    assert "VLLM_ENABLE_CUDA_COMPATIBILITY=0" in error.remedy
+    assert """--set 'engine.env.VLLM_ENABLE_CUDA_COMPATIBILITY="0"'""" in error.remedy
     by_path = refusal("580.105.08", LD_LIBRARY_PATH="/usr/local/cuda/compat:/usr/local/cuda/lib64")
     assert by_path is not None
     assert "error 803" in by_path.message
@@ -64,7 +64,7 @@ def test_a_driver_that_is_too_old_and_what_can_be_done() -> None:
     bridged, unbridged, consumer = refusal("570.86.15"), refusal("560.35.05"), refusal("570.86.15", GEFORCE)
     assert bridged is not None
     assert "too old for CUDA 13.0.2, which needs branch 580" in bridged.message
-    assert "--set engine.env.VLLM_ENABLE_CUDA_COMPATIBILITY=1" in bridged.remedy
+    assert """--set 'engine.env.VLLM_ENABLE_CUDA_COMPATIBILITY="1"'""" in bridged.remedy
     for other in (unbridged, consumer):
         assert other is not None
         assert other.remedy == "Update the host's driver to branch 580 or newer."
