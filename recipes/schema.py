@@ -72,7 +72,8 @@ class Engine(Strict):
 
     Attributes:
         version: the vLLM release; every flag below is checked against this release's own parser.
-        image: key in docker/pins.toml of the image that the Docker engine runs; None where there is none yet.
+        image: key in docker/pins.toml of the published image that the target's own image is built on; a target that
+            names one runs in a container unless somebody asks for something else.
         lock: name of the hash-locked closure in docker/locks for the process engine.
         flags: vLLM's options, long name with underscores; true gives `--name`, false `--no-name`, tables become JSON.
         env: environment variables of the engine process.

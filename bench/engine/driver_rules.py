@@ -94,8 +94,8 @@ class Rule:
 
 _UPDATE: Final = "Update the host's driver to branch {needs} or newer"
 _LEAVE_OUT: Final = (
-    f"Leave the compatibility libraries out: --set 'engine.env.{_COMPATIBILITY}=\"0\"', and take /usr/local/cuda/compat out of "
-    "LD_LIBRARY_PATH and of the image's /etc/ld.so.conf.d"
+    f"Leave the compatibility libraries out: --set 'engine.env.{_COMPATIBILITY}=\"0\"', and take "
+    "/usr/local/cuda/compat out of LD_LIBRARY_PATH and of the image's /etc/ld.so.conf.d"
 )
 
 RULES: Final = (

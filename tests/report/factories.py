@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.observe.observations import (
     ClientSelf,
+    ContainerFacts,
     Counters,
     CounterValues,
     EngineStarted,
@@ -127,6 +128,23 @@ def make_failure(outcome: Outcome, **changes: Any) -> RequestRecord:
         "error": "it failed",
     }
     return make_record(**(nothing | changes))
+
+
+def make_container(**changes: Any) -> ContainerFacts:
+    """An image of ours, built on the pinned base."""
+    values: dict[str, Any] = {
+        "image_id": "sha256:" + "1" * 64,
+        "image_name": "streamproof/h200-fp8:0123456789ab",
+        "repo_digests": (),
+        "labels": {"io.streamproof.target": "h200-fp8"},
+        "base_digest": "sha256:" + "2" * 64,
+        "given": False,
+        "base_replaced": False,
+        "uid": 10001,
+        "settings": {"cap-drop": "ALL"},
+        "docker": "28.5.0",
+    }
+    return ContainerFacts.model_validate(values | changes)
 
 
 def make_started(**changes: Any) -> EngineStarted:
