@@ -24,6 +24,7 @@ from bench.engine.log_follower import LogFollower
 from bench.engine.metrics import CacheConfig, MetricsPage
 from bench.engine.stages import Stage, StartUp
 from bench.errors import StreamproofError
+from bench.explain.doctor.hook import diagnosis_of
 from bench.observe.observations import ContainerFacts, EngineEvent, EngineStarted, GraphTable
 
 if TYPE_CHECKING:
@@ -243,13 +244,15 @@ class RunningOwn:
             if not self.alive():
                 raise StreamproofError(
                     f"the engine died while {self._start_up.stage.words}: {self._death}{self._tail()}",
-                    remedy=f"{advice_for(line.message for line in self._lines)}Its whole log is in {self._start.log}.",
+                    remedy=f"{advice_for(line.message for line in self._lines)}{diagnosis_of(self._start.log)}"
+                    f"Its whole log is in {self._start.log}.",
                 )
             if self._elapsed() > self._start.ready_timeout_s:
                 raise StreamproofError(
                     f"the engine was not ready after {self._start.ready_timeout_s:g} s; "
                     f"it was {self._start_up.stage.words}{self._tail()}",
-                    remedy=f"Raise engine.ready_timeout_s of the recipe, or see its log in {self._start.log}.",
+                    remedy=f"{diagnosis_of(self._start.log)}Raise engine.ready_timeout_s of the recipe, or see its log "
+                    f"in {self._start.log}.",
                 )
             pause.wait(_LOOK_EVERY_S)
         self._started = self._inspect()

@@ -53,7 +53,7 @@ def open_envelope(text: str) -> tuple[str, str]:
     if text.startswith('{"'):
         text = _json_record(text)
     node = ""
-    for _ in range(_DEEPEST):
+    for _ in range(0 if text.startswith("(") else _DEEPEST):
         for layer in _LAYERS:
             if found := layer.match(text):
                 node = found.groupdict().get("node") or node

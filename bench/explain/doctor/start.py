@@ -61,6 +61,10 @@ class Seen:
     ready: bool
 
 
+_MOST_SHAPES: Final = 8192
+_NO_DIGITS: Final = str.maketrans("", "", "0123456789")
+
+
 class Index:
     """All phrases and readings that lines are searched for, each once."""
 
@@ -78,6 +82,26 @@ class Index:
         self.death = known.phrases(["@death"])
         self.fatal = known.phrases(["@fatal"])
         self.stopped = known.phrases(["@stopped"])
+        sought = (*self.phrases, *self.death, *self.fatal, *self.stopped)
+        heads = {phrase.pieces[0] for phrase in sought} | {reading.head.lower() for reading in self.readings}
+        self._heads = tuple(sorted({head.translate(_NO_DIGITS) for head in heads}))
+        self._silent: set[str] = set()
+
+    def says_nothing(self, lowered: str) -> bool:
+        """Whether a line, in lower case, surely holds none of them.
+
+        A log has few kinds of lines, which differ in their numbers. A line without its digits holds every phrase
+        without its digits that the line holds; the kinds that hold none are remembered.
+        """
+        shape = lowered.translate(_NO_DIGITS)
+        if shape in self._silent:
+            return True
+        for head in self._heads:
+            if head in shape:
+                return False
+        if len(self._silent) < _MOST_SHAPES and len(shape) <= LONGEST_QUOTE:
+            self._silent.add(shape)
+        return True
 
 
 class Start:
@@ -129,7 +153,10 @@ class Start:
         if line.clock:
             self._clocks = [*self._clocks[:1], line.clock]
         self._follow(key, line)
-        if failure := self._tracebacks.setdefault(key, TracebackReader()).feed(line):
+        reader = self._tracebacks.get(key)
+        if reader is None:
+            reader = self._tracebacks[key] = TracebackReader()
+        if failure := reader.feed(line):
             self._note(failure, key)
         self._search(line, key)
         if self.reports.feed(line.message):
@@ -211,7 +238,9 @@ class Start:
         return key if key in self._ladders or len(self._ladders) < _MOST_PROCESSES else ("", "")
 
     def _follow(self, key: tuple[str, str], line: LogLine) -> None:
-        ladder = self._ladders.setdefault(key, StartUp())
+        ladder = self._ladders.get(key)
+        if ladder is None:
+            ladder = self._ladders[key] = StartUp()
         before = ladder.stage
         ladder.feed(line, float(line.number))
         if ladder.detail and "%|" in line.message:
@@ -227,6 +256,8 @@ class Start:
     def _search(self, line: LogLine, key: tuple[str, str]) -> None:
         message = line.message
         lowered = message.lower()
+        if self._index.says_nothing(lowered):
+            return
         for phrase in self._index.phrases:
             if phrase.pieces[0] in lowered and phrase.is_in(lowered):
                 old = self.seen.get(phrase.text)
@@ -237,17 +268,20 @@ class Start:
                 )
         for reading in self._index.readings:
             if reading.head in message:
-                for name, value in reading.read(message).items():
-                    kept = keep(reading.keep, self.values.get(name), value)
-                    if kept is value:
-                        self.value_quotes[name] = Quote(line.number, _around(line.text, reading.head))
-                    self.values[name] = kept
+                self._read(reading, line)
         if self.stopped is None and _any(self._index.death, lowered):
             self.last_death = line.number
         if _any(self._index.fatal, lowered):
             self._note(_one_line(line), key)
         if self.stopped is None and _any(self._index.stopped, lowered):
             self.stopped = Quote(line.number, line.text[:LONGEST_QUOTE])
+
+    def _read(self, reading: Reading, line: LogLine) -> None:
+        for name, value in reading.read(line.message).items():
+            kept = keep(reading.keep, self.values.get(name), value)
+            if kept is value:
+                self.value_quotes[name] = Quote(line.number, _around(line.text, reading.head))
+            self.values[name] = kept
 
     def _note(self, failure: Failure, key: tuple[str, str]) -> None:
         stage = self._stage_of(key)

@@ -1,0 +1,55 @@
+"""What a run that loses its engine says of the cause."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.engine.own import Begun, RunningOwn, Start
+from bench.errors import StreamproofError
+from bench.explain.doctor.hook import diagnosis_of
+from tests.explain.doctor import scenes as s
+
+HELD = s.STARTS / "h200-gpu-held.log"
+
+
+class Gone:
+    """A body that ended at once."""
+
+    def ended(self) -> str | None:
+        return "it ended with status 1"
+
+    def stop(self) -> None:
+        pass
+
+
+def test_a_run_whose_engine_died_names_the_diagnosis_and_the_fix(tmp_path: Path) -> None:
+    log = tmp_path / "engine-0.log"
+
+    def begin() -> Begun:
+        shutil.copy(HELD, log)
+        nobody = "http://127.0.0.1:9"
+        return Begun(body=Gone(), base_url=nobody, kind="process", argv=("vllm",), packages_sha256=None, cold=None)
+
+    start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
+    running = RunningOwn(start, begin)
+    with pytest.raises(StreamproofError) as caught:
+        running.wait_until_ready(lambda _: None)
+    running.stop()
+    assert "Diagnosis: Another process holds the GPU's memory, stage device-init." in caught.value.remedy
+    assert "nvidia-smi" in caught.value.remedy
+    assert f"just doctor {log}" in caught.value.remedy
+    assert caught.value.remedy.endswith(f"Its whole log is in {log}.")
+
+
+def test_an_unknown_cause_is_said_to_be_unknown() -> None:
+    assert diagnosis_of(s.STARTS / "cpu-died.log").startswith("No known cause fits (just doctor ")
+
+
+def test_a_log_that_says_nothing_hides_no_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    assert diagnosis_of(tmp_path / "empty.log") == ""
+    assert diagnosis_of(tmp_path / "missing.log") == ""
