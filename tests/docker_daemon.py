@@ -13,12 +13,15 @@ apt-get, Debian's packages are installed first.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import docker
@@ -39,6 +42,9 @@ PACKAGES = {
     "ip": "iproute2",
 }
 """Program to Debian package."""
+
+SECRETS = ("hf_" + "aBcDeFgHiJ" * 3 + "0123", "http://somebody:proxy-password@127.0.0.1:1")
+"""What the user's token and proxies are while images are built."""
 
 
 def _unavailable(reason: str) -> NoReturn:
@@ -148,8 +154,13 @@ def serve_cpu_image(_docker: _Engine, debian_base: Base) -> Iterator[BuiltImage]
 
 @contextmanager
 def _built(target: str, engine: _Engine, base: Base) -> Iterator[BuiltImage]:
-    with pytest.MonkeyPatch.context() as patch:
+    """An image, built while the environment and Docker's settings are full of `SECRETS`."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as settings:
         patch.setenv("DOCKER_HOST", engine.address)
+        patch.setenv("HF_TOKEN", SECRETS[0])
+        patch.setenv("DOCKER_CONFIG", settings)
+        proxies = {"default": {"httpProxy": SECRETS[1], "httpsProxy": SECRETS[1]}}
+        (Path(settings) / "config.json").write_text(json.dumps({"proxies": proxies}))
         image = ensure_image(target, say=print, client=engine.client, base=base)
     if engine.own:  # the context, 3 GB of wheels, is in the builder's cache too
         engine.client.api.prune_builds()

@@ -46,6 +46,7 @@ class ImagePin(_Pinned):
         tag_commit: the commit of the release's tag; None where unknown.
         python: major and minor version of the Python inside ("3.12"); None where nothing of ours is installed into it.
         glibc: minor version of its GNU C library 2, which decides what wheels it can load; None as above.
+        unpacked_gib: space that its unpacked layers take, in GiB; None where nothing of ours is built on it.
     """
 
     reference: str
@@ -58,6 +59,7 @@ class ImagePin(_Pinned):
     tag_commit: Commit | None = None
     python: PythonVersion | None = None
     glibc: Annotated[int, Field(ge=17)] | None = None
+    unpacked_gib: Annotated[float, Field(gt=0)] | None = None
 
 
 class EnginePin(_Pinned):
@@ -126,7 +128,7 @@ class TargetPin(_Pinned):
         engine: name of the engine environment that it takes the place of (a recipe's `engine.lock`); None for none.
         gpu: the card that it is for, as a recipe names it; None for a CPU.
         carries: distributions that must be inside, by exact version; checked during the build.
-        build_gib: space that a build takes at most, wheels, context and image together, in GiB.
+        build_gib: space that a build takes besides the base, wheels, context and layer together, in GiB.
     """
 
     title: str

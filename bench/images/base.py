@@ -25,12 +25,14 @@ class Base:
         python: major and minor version of its `python3` ("3.12"), which wheels are chosen for; None where nothing of
             ours is installed into it.
         glibc: minor version of its GNU C library 2, as above.
+        gib: space that its unpacked layers take, in GiB; 0 where nobody knows.
     """
 
     name: str
     digest: str
     python: str | None = None
     glibc: int | None = None
+    gib: float = 0.0
 
     @property
     def reference(self) -> str:
@@ -40,7 +42,13 @@ class Base:
 
 def pinned_base(pin: ImagePin) -> Base:
     """The base that docker/pins.toml names: its linux/amd64 manifest where that is known, else its index."""
-    return Base(name=pin.reference, digest=pin.linux_amd64 or pin.index, python=pin.python, glibc=pin.glibc)
+    return Base(
+        name=pin.reference,
+        digest=pin.linux_amd64 or pin.index,
+        python=pin.python,
+        glibc=pin.glibc,
+        gib=pin.unpacked_gib or 0.0,
+    )
 
 
 def parse_base(text: str, *, python: str | None, glibc: int | None) -> Base:

@@ -139,6 +139,19 @@ class Prepared:
     labels: Mapping[str, str]
     say: Say
 
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Of the Dockerfile: those that the stage declares."""
+        carries = sorted(self.definition.carries.items())
+        arguments = {
+            "BASE": self.definition.base.reference,
+            "CARRIES": " ".join(f"{name}=={version}" for name, version in carries),
+            "SOURCE_DATE_EPOCH": str(self.revision.time),
+        }
+        if self.definition.lock is not None:
+            arguments["PYTHON"] = self.definition.base.python or ""
+        return arguments
+
     def run(self, tag: str, *, fresh: bool = False) -> BuiltImage:
         """Build the image.
 
@@ -150,21 +163,12 @@ class Prepared:
             StreamproofError: the build failed.
         """
         definition = self.definition
-        carries = " ".join(f"{name}=={version}" for name, version in sorted(definition.carries.items()))
-        arguments = {
-            "BASE": definition.base.reference,
-            "CARRIES": carries,
-            "PYTHON": definition.base.python or "",
-            "SOURCE_DATE_EPOCH": str(self.revision.time),
-        }
-        if definition.lock is None:
-            del arguments["PYTHON"]
         with tempfile.TemporaryDirectory() as scratch:
             build = Build(
                 context=self.context,
                 stage=definition.stage,
                 tag=tag,
-                arguments=arguments,
+                arguments=self.arguments,
                 labels=self.labels,
                 address=docker_address(os.environ),
                 id_file=Path(scratch) / "id",

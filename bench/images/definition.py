@@ -58,7 +58,7 @@ class ImageDefinition:
         carries: distributions that must be inside, by exact version.
         caches_sha256: of the folder of compile caches that is baked into it (`recipes.fingerprint.folder_sha256`);
             None where there is none.
-        build_gib: space that a build takes, in GiB. Not part of the hash.
+        build_gib: space that a build takes, its base included, in GiB. Not part of the hash.
     """
 
     target: str
@@ -138,7 +138,7 @@ def image_definition(
         source=tuple(source),
         carries=pin.carries,
         caches_sha256=None if caches is None else folder_sha256(caches),
-        build_gib=pin.build_gib,
+        build_gib=pin.build_gib + base.gib,
     )
 
 

@@ -32,7 +32,7 @@ BASE = DEFINITION.base.reference
         (
             "failed to solve: write /x: no space left on device",
             "the disk filled up",
-            "30 GiB",
+            "30.1 GiB",
         ),
         (
             f"failed to solve with frontend dockerfile.v0: failed to create LLB definition: {BASE}: not found",
@@ -40,12 +40,12 @@ BASE = DEFINITION.base.reference
             "just pin",
         ),
         (
-            f'ERROR: failed to solve: {BASE}: failed to do request: Head "https://registry.example/v2/": dial tcp: no host',
+            f'ERROR: failed to solve: {BASE}: failed to do request: Head "https://example.org/v2/": dial tcp: no host',
             "cannot be reached from the Docker Engine",
             "--base-image",
         ),
         (
-            "failed to solve with frontend dockerfile.v0: pull access denied, repository does not exist or may require it",
+            "failed to solve with frontend dockerfile.v0: pull access denied, repository does not exist or requires it",
             "does not give",
             "docker login",
         ),

@@ -18,7 +18,7 @@ def test_a_container_runs_and_answers_on_loopback(docker_client: docker.DockerCl
 
 
 def test_nothing_of_this_host_is_in_the_base(docker_client: docker.DockerClient, debian_base: Base) -> None:
-    files = ["/etc/hostname", "/etc/resolv.conf", "/etc/machine-id"]
+    files = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/machine-id"]
     container = docker_client.containers.create(debian_base.reference)
     try:
         for file in files:

@@ -1,0 +1,57 @@
+"""Looks for secrets in an image: in the files of its layers, its settings and its history."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, cast
+
+from bench.images.layers import _Stream
+
+TOKENS = re.compile(
+    rb"hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{40,}|glpat-[\w-]{20}|AKIA[0-9A-Z]{16}"
+    rb"|xox[abp]-[\w-]{20,}|sk-[A-Za-z0-9]{40,}|pypi-AgE[\w-]{40,}"
+    rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{64}"
+)
+"""What looks like one: of hubs, forges, clouds and package indexes, or a private key."""
+
+
+def secrets(saved: Iterable[bytes], values: Sequence[str], *, skip: int = 0) -> list[str]:
+    """Where in a saved image something looks like a token, or is one of some values: "path: what".
+
+    Args:
+        saved: the chunks of `docker save`.
+        values: to look for besides.
+        skip: this many of the lowest layers are somebody else's.
+    """
+    found: list[tuple[str, str]] = []
+    order: list[str] = []
+    wanted = [value.encode() for value in values]
+    with tarfile.open(fileobj=_Stream(saved), mode="r|") as archive:
+        for member in archive:
+            if not member.isreg():
+                continue
+            content = cast("IO[bytes]", archive.extractfile(member))
+            if member.name.endswith("/layer.tar"):
+                found += [(member.name, hit) for hit in _in_layer(content, wanted)]
+            else:
+                text = content.read()
+                found += [(member.name, f"{member.name}: {hit}") for hit in _hits(text, wanted)]
+                if member.name == "manifest.json":
+                    order = re.findall(r"[0-9a-f]+/layer\.tar", text.decode())
+    return [hit for place, hit in found if place not in order[:skip]]
+
+
+def _in_layer(content: IO[bytes], wanted: Sequence[bytes]) -> Iterator[str]:
+    with tarfile.open(fileobj=content, mode="r|") as layer:
+        for member in layer:
+            if member.isreg():
+                text = cast("IO[bytes]", layer.extractfile(member)).read()
+                yield from (f"{member.name}: {hit}" for hit in _hits(text, wanted))
+
+
+def _hits(text: bytes, wanted: Sequence[bytes]) -> Iterator[str]:
+    yield from (value.decode() for value in wanted if value in text)
+    for hit in TOKENS.finditer(text):
+        yield hit[0][:60].decode(errors="replace")
