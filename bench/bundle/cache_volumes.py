@@ -130,10 +130,10 @@ def prepare_volume(
             say(f"Putting the compiled code of {folder} into the volume {name}")
             _begin_volume(client, here, image, folder)
             return name
-        refused = [*_refused_baked(client, image, here), *unusable(_others(client, root), here)]
-        for line in refused:
+        baked = _why_not_baked(client, image, here)
+        for line in (*filter(None, [baked]), *unusable(_others(client, root), here)):
             say(line)
-        if any(line.startswith(_BAKED) for line in refused):
+        if baked is not None:
             _begin_volume(client, here, image, None)
     except (DockerException, OSError) as error:
         raise explained(error, f"prepare the volume {name}") from error
@@ -145,27 +145,27 @@ def _others(client: docker.DockerClient, root: Path) -> list[MadeWith]:
     return [*volumes(client).values(), *filter(None, folders)]
 
 
-def _refused_baked(client: docker.DockerClient, image: str, here: MadeWith) -> list[str]:
-    """Why the compiled code in an image must not be executed here; nothing where there is none, or it may."""
+def _why_not_baked(client: docker.DockerClient, image: str, here: MadeWith) -> str | None:
+    """Why the compiled code in an image must not be executed here; None where there is none, or it may."""
     with _container(client, image, []) as container:
         try:
             pieces, _ = container.get_archive(CACHES)
         except NotFound:
-            return []
+            return None
         with tempfile.TemporaryFile() as packed:
             packed.writelines(pieces)
             packed.seek(0)
             with tarfile.open(fileobj=packed) as tar:
                 members = {member.name.partition("/")[2]: member for member in tar if member.isreg()}
                 if not members:
-                    return []
+                    return None
                 raw = tar.extractfile(members[MANIFEST]) if MANIFEST in members else None
                 baked = parse_manifest(raw.read() if raw else b"")
     if baked is None:
-        return [f"{_BAKED} is not used: nobody says what it was made with"]
+        return f"{_BAKED} is not used: nobody says what it was made with"
     # The image is another one since it was baked; who baked it vouches for its packages.
     differences = here.differences(baked.model_copy(update={"packages": here.packages}))
-    return [f"{_BAKED} is not used: it was made with {', '.join(differences)}"] if differences else []
+    return f"{_BAKED} is not used: it was made with {', '.join(differences)}" if differences else None
 
 
 def _begin_volume(client: docker.DockerClient, here: MadeWith, image: str, folder: Path | None) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bench.engine.pins import PINS_FILE, REPOSITORY, load_pins
 from bench.errors import UsageError
+from bench.images.definition import image_target
 from bench.images.pin_file import rewrite
 from bench.images.pin_finding import Finding, State
 from bench.images.pin_images import check_image
@@ -21,6 +22,7 @@ from bench.report.folder_files import write_whole
 from recipes.load import load_recipe, targets
 
 if TYPE_CHECKING:
+    from bench.engine.pins import Pins
     from bench.images.pin_locks import Lock
     from recipes.schema import Recipe
 
@@ -74,12 +76,14 @@ def pin(  # noqa: PLR0913  the options of a command, and what tests put in their
         for name, image in pins.images.items():
             if only in (None, IMAGES, name):
                 console.print(f"asking for {image.reference}", style="dim")
-                images.append(check_image(name, image, asked, today=today(), recipes=_on_image(recipes, name)))
+                images.append(
+                    check_image(name, image, asked, today=today(), recipes=_touched(pins, recipes, image=name))
+                )
     closures = []
     for lock in locks:
         if only in (None, LOCKS, lock.name):
             console.print(f"resolving {lock.path.name}", style="dim")
-            closures.append((lock, check_lock(lock, upgrade=upgrade, recipes=_on_lock(recipes, lock.name))))
+            closures.append((lock, check_lock(lock, upgrade=upgrade, recipes=_touched(pins, recipes, lock=lock.name))))
     findings = [*images, *(finding for _, finding in closures)]
     if only in (None, LOCKS, UV_LOCK):
         findings.append(check_uv_lock(repository))
@@ -99,12 +103,28 @@ def _known(only: str | None, names: set[str]) -> None:
         )
 
 
-def _on_image(recipes: Iterable[Recipe], name: str) -> list[str]:
-    return [recipe.target for recipe in recipes if recipe.engine.image == name]
+def _touched(pins: Pins, recipes: Iterable[Recipe], *, image: str | None = None, lock: str | None = None) -> list[str]:
+    """What runs on an image or a lock: recipes by their name, and images of ours that no recipe has the name of."""
+    built = {
+        name
+        for name, target in pins.targets.items()
+        if target.base == image or (lock is not None and target.lock == f"docker/locks/{lock}.txt")
+    }
+    named = {
+        recipe.target
+        for recipe in recipes
+        if (image is not None and recipe.engine.image == image)
+        or (lock is not None and recipe.engine.lock == lock)
+        or _image_of(recipe, pins) in built
+    }
+    return [*sorted(named), *(f"image {name}" for name in sorted(built - named))]
 
 
-def _on_lock(recipes: Iterable[Recipe], name: str) -> list[str]:
-    return [recipe.target for recipe in recipes if recipe.engine.lock == name]
+def _image_of(recipe: Recipe, pins: Pins) -> str | None:
+    try:
+        return image_target(recipe, pins=pins)
+    except UsageError:
+        return None
 
 
 def _write(closures: Iterable[tuple[Lock, Finding]]) -> None:

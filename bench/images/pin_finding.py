@@ -45,7 +45,7 @@ class Finding:
         changes: what is different.
         why: what was wrong, for `CONTRADICTED` and `NOT_CHECKED`; for `CHANGED` what the change means.
         remedy: what to do about it.
-        recipes: targets that run on it.
+        recipes: targets that run on it, and other images that are built on it.
         seen: other facts that were found: labels, the platform.
         content: of a lock: the whole new file; None where it stays.
     """

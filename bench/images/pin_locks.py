@@ -32,6 +32,14 @@ _STALE: Final = "needs to be updated"
 _COMMANDS: Final = (("uv", "pip", "compile"), ("uv", "export"))
 """What a lock's command may be. The file is data: nothing else of it is run."""
 
+_EXPORTED: Final = {
+    "bench": ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-header", "--format", "requirements.txt")
+}
+"""Locks that follow uv.lock and have no .in file, with the command that makes them."""
+
+_OVERRIDES: Final = "-overrides"
+"""Ends the name of what is no lock, but one's input."""
+
 _NO_NETWORK: Final = (
     "error sending request",
     "network was disabled",
@@ -69,12 +77,18 @@ class Lock:
 
 
 def find_locks(folder: Path, repository: Path) -> list[Lock]:
-    """The locks of a folder that have an .in file.
+    """The locks of a folder.
 
     Raises:
-        StreamproofError: an .in file does not say how its lock is made.
+        StreamproofError: nothing says how one of them is made.
     """
-    return [_lock(source, repository) for source in sorted(folder.glob("*.in"))]
+    names = {path.stem for path in (*folder.glob("*.in"), *folder.glob("*.txt")) if not path.stem.endswith(_OVERRIDES)}
+    return [
+        Lock(folder / f"{name}.txt", repository, _EXPORTED[name])
+        if name in _EXPORTED
+        else _lock(folder / f"{name}.in", repository)
+        for name in sorted(names)
+    ]
 
 
 def check_lock(lock: Lock, *, upgrade: bool, recipes: Sequence[str]) -> Finding:
@@ -93,7 +107,7 @@ def check_lock(lock: Lock, *, upgrade: bool, recipes: Sequence[str]) -> Finding:
         # uv prefers the versions that it finds in its output, and would believe the hashes that it finds there.
         output = Path(scratch) / lock.path.name
         output.write_text(_HASH_LINE.sub("", old), encoding="utf-8")
-        more = ["--upgrade"] if upgrade else []
+        more = ["--upgrade"] if upgrade and lock.name not in _EXPORTED else []  # these follow uv.lock
         answer = _uv([*lock.arguments, "--quiet", *more, "-o", str(output)], lock.folder)
         new = output.read_text(encoding="utf-8")
     if answer.returncode:
@@ -129,7 +143,7 @@ def check_uv_lock(repository: Path) -> Finding:
 
 
 def _lock(source: Path, repository: Path) -> Lock:
-    words = _command(_read(source))
+    words = _command(_read(source)) if source.exists() else []
     target = source.with_suffix(".txt")
     if tuple(words[:3]) not in _COMMANDS and tuple(words[:2]) not in _COMMANDS:
         raise _unexplained(source)

@@ -55,6 +55,6 @@ def _show(finding: Finding, console: Console) -> None:
     if finding.remedy:
         console.print(Padding(escape(finding.remedy), (0, 0, 0, 4)))
     if finding.state in (State.CONTRADICTED, State.CHANGED) and finding.recipes:
-        console.print(Padding(f"recipes that it touches: {', '.join(finding.recipes)}", (0, 0, 0, 4)), style=style)
+        console.print(Padding(f"what it touches: {', '.join(finding.recipes)}", (0, 0, 0, 4)), style=style)
     if finding.seen:
         console.print(Padding(escape("; ".join(finding.seen)), (0, 0, 0, 4)), style="dim")

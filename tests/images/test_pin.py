@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 from bench.engine.install import find_uv
 from bench.engine.pins import PINS_FILE, REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
-from bench.images.pin import NOT_CHECKED, OUT_OF_DATE, pin
+from bench.images.pin import NOT_CHECKED, OUT_OF_DATE, _touched, pin
 from bench.images.pin_locks import find_locks
 from bench.images.registry import Registries
+from recipes.load import load_recipe, targets
 from tests.bundle.wheelhouse import write_wheel
 from tests.images.registry_server import Registry, Reply, digest, running_registry, web
 
@@ -153,7 +154,7 @@ def test_a_tag_that_moved_is_loud_and_names_what_it_touches(place: Place, regist
     assert code == OUT_OF_DATE
     assert place.pins.read_text() == before
     assert "the tag v1 moved: it names another image now, the pinned one is still there" in said
-    assert "recipes that it touches: b200-fp8, b200-nvfp4, h200-fp8, h200-fp8-dummy, vanilla" in said
+    assert "what it touches: b200-fp8, b200-nvfp4, h200-fp8, " in said
     for value in (old_index, new_index, old, new, COMMIT, OTHER_COMMIT, "2026-11-29", "2026-12-24"):
         assert value in said
     assert "nothing was written" in said
@@ -206,7 +207,7 @@ def test_a_tag_that_is_gone_is_a_contradiction_and_changes_nothing(place: Place,
     assert code == OUT_OF_DATE
     assert "contradicted  vllm-openai" in said
     assert "has no v2 in public/gone" in said
-    assert "recipes that it touches: b200-fp8" in said
+    assert "what it touches: b200-fp8" in said
     assert place.pins.read_text() == before
 
 
@@ -330,6 +331,21 @@ def test_a_lock_that_does_not_say_how_it_is_made(place: Place, text: str) -> Non
         place.pin()
 
 
+def test_a_lock_that_nothing_explains(place: Place) -> None:
+    place.lock.with_name("other.txt").write_text("")
+    with pytest.raises(StreamproofError, match=r"other\.in does not say how its lock is made"):
+        place.pin()
+
+
+def test_the_clients_lock_follows_uv_lock(place: Place) -> None:
+    lock = place.lock.with_name("bench.txt")
+    lock.write_text("tool==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")
+    code, said = place.pin(only="bench")
+    assert code == 0
+    assert "- 1.0" in said
+    assert lock.read_text() == "", "the project has no dependencies"
+
+
 def test_a_project_that_its_lock_does_not_know(place: Place) -> None:
     project = place.folder / "pyproject.toml"
     assert place.pin(only="uv.lock")[0] == 0
@@ -347,9 +363,22 @@ def test_only_something_that_is_not_pinned(place: Place) -> None:
     assert "tool" in caught.value.remedy
 
 
+def test_what_an_image_and_a_lock_touch_in_this_repository() -> None:
+    pins, recipes = load_pins(), [load_recipe(name) for name in targets()]
+    touched = _touched(pins, recipes, image="vllm-openai")
+    assert {"h200-fp8", "b200-fp8", "b200-nvfp4", "h200-fp8-dummy"} <= set(touched)
+    assert "cpu" not in touched
+    base = pins.target("cpu").base
+    assert {"cpu", "image quantize"} <= set(_touched(pins, recipes, image=base))
+    assert {"cpu", "cpu-mtp"} <= set(_touched(pins, recipes, lock="engine-cpu"))
+    assert "image bench" in _touched(pins, recipes, lock="bench")
+
+
 def test_this_repositorys_locks_all_say_how_they_are_made() -> None:
-    locks = find_locks(PINS_FILE.parent / "locks", REPOSITORY)
-    assert {"engine-cpu", "engine-cuda", "tools"} <= {lock.name for lock in locks}
+    folder = PINS_FILE.parent / "locks"
+    locks = find_locks(folder, REPOSITORY)
+    files = {path.stem for path in folder.glob("*.txt") if not path.stem.endswith("-overrides")}
+    assert files == {lock.name for lock in locks}
     for lock in locks:
         assert "--generate-hashes" in lock.arguments or lock.arguments[0] == "export", lock.name
 
