@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench.bundle.host.manifest import (
     Archive,
     BadManifestError,
+    Image,
     LeftOut,
     ListedFile,
     Part,
@@ -25,8 +26,14 @@ ARCHIVE = Archive("software", "xz", "b" * 64, 3, 1234, (Part("toy.tar.xz.001", "
 MANIFEST = manifest_of((ARCHIVE,), host_provides={"torch": "2.11.0", "numpy": ""}, left_out=(LeftOut("x", "y", 7),))
 
 
+DIGEST = f"sha256:{'d' * 64}"
+IMAGE = {"reference": "streamproof/cpu:0123456789ab", "id": DIGEST, "layers": [DIGEST]}
+
+
 def test_what_is_written_is_read() -> None:
     assert parse(canonical_json(MANIFEST.as_json())) == MANIFEST
+    with_image = manifest_of((ARCHIVE,), image=Image("streamproof/cpu:0123456789ab", DIGEST, (DIGEST, DIGEST)))
+    assert parse(canonical_json(with_image.as_json())) == with_image
 
 
 @pytest.mark.parametrize(
@@ -40,6 +47,11 @@ def test_what_is_written_is_read() -> None:
         ({"left_out": [{"name": "x", "why": "y", "size": True}]}, "no size"),
         ({"left_out": [{"name": "x", "why": "y", "size": -1}]}, "no size"),
         ({"host_provides": []}, "not of the right shape"),
+        ({"image": "x"}, "not of the right shape"),
+        ({"image": {**IMAGE, "reference": "--all"}}, "no name of an image"),
+        ({"image": {**IMAGE, "reference": "no/tag"}}, "no name of an image"),
+        ({"image": {**IMAGE, "id": "md5:d41d"}}, "no digest"),
+        ({"image": {**IMAGE, "layers": ["sha256:x"]}}, "no SHA-256"),
     ],
 )
 def test_another_shape_is_named(change: dict[str, Any], words: str) -> None:
