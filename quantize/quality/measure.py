@@ -197,7 +197,9 @@ def by_transformers(job: Job, settings: Settings, folder: Path, *, checkpoint: P
     command = [str(environment.python), "-m", "quantize.quality.forward", "--model", str(checkpoint)]
     command += ["--texts", str(texts), "--top-k", str(settings.top_k), "--out", str(folder / SCORES)]
     path = os.pathsep.join(filter(None, (str(REPOSITORY), environment.env.get("PYTHONPATH"))))
-    env = child_environment(environment.env, device_variables(job.gpus), {"PYTHONPATH": path})
+    # Threads that wait for work without spinning: on a CPU that others use too, spinning takes what it waits for.
+    ours = {"PYTHONPATH": path, "OMP_WAIT_POLICY": "passive"}
+    env = child_environment(environment.env, device_variables(job.gpus), ours)
     told = _quarters(job, "texts scored", len(job.texts))
     log = folder / "transformers.log"
     with (
