@@ -10,9 +10,6 @@ import typer
 from rich.console import Console
 
 from bench.errors import StreamproofError
-from quantize.audit.model import audit_json, write_audit
-from quantize.audit.run import audit_checkpoint
-from quantize.audit.show import progress_bar, shown
 
 WIDTH_OF_A_PIPE = 120
 
@@ -41,6 +38,10 @@ def audit(
 
     Exit codes: 0 passed; 1 the checkpoint cannot be read; 2 wrong usage; 3 a gate failed, or it is no such checkpoint.
     """
+    from quantize.audit.model import audit_json, write_audit  # noqa: PLC0415  the heavy part: for this command only
+    from quantize.audit.run import audit_checkpoint  # noqa: PLC0415  as above
+    from quantize.audit.show import progress_bar, shown  # noqa: PLC0415  as above
+
     with progress_bar(Console(stderr=True)) as on_progress:
         found = audit_checkpoint(folder, source=source, served=served, processes=processes, on_progress=on_progress)
     if json_file is not None:
