@@ -176,29 +176,33 @@ def _check_index(checkpoint: Checkpoint, weights: list[str], *, has_index: bool)
     index = _json(checkpoint, INDEX)
     if index is None:
         return
-    located, metadata = index.get("weight_map"), index.get("metadata", {})
-    if not isinstance(located, dict) or not isinstance(metadata, dict):
-        checkpoint.fault(INDEX, "has no weight_map, or a metadata that is no object")
+    located, metadata = index.get("weight_map"), index.get("metadata")
+    if not isinstance(located, dict) or not all(isinstance(shard, str) for shard in located.values()):
+        checkpoint.fault(INDEX, "has no weight_map from names to shards")
         return
-    total = metadata.get("total_size")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
     checkpoint.total_size = total if type(total) is int else None
+    _check_located(checkpoint, located, weights)
+
+
+def _check_located(checkpoint: Checkpoint, located: dict[str, str], weights: list[str]) -> None:
+    """Whether index and shards agree on what lies where."""
     _check_shard_names(checkpoint, located, weights)
     readable = checkpoint.shards.keys()
     for name, shard in located.items():
         tensor = checkpoint.tensors.get(name)
         if tensor is None and shard in readable:
-            checkpoint.fault(name, f"is in the index, but not in {shown(str(shard))}")
+            checkpoint.fault(name, f"is in the index, but not in {shown(shard)}")
         elif tensor is not None and tensor.shard != shard and shard in readable:
-            checkpoint.fault(name, f"is in {shown(tensor.shard)}, but the index says {shown(str(shard))}")
+            checkpoint.fault(name, f"is in {shown(tensor.shard)}, but the index says {shown(shard)}")
+    named = set(located.values())
     for tensor in checkpoint.tensors.values():
-        if tensor.name not in located and tensor.shard in located.values():
+        if tensor.name not in located and tensor.shard in named:
             checkpoint.fault(tensor.name, f"is in {shown(tensor.shard)}, but not in the index")
 
 
-def _check_shard_names(checkpoint: Checkpoint, located: dict[str, Any], weights: list[str]) -> None:
-    named = {shard for shard in located.values() if isinstance(shard, str)}
-    if len(named) != len(set(map(str, located.values()))):
-        checkpoint.fault(INDEX, "names shards that are no strings")
+def _check_shard_names(checkpoint: Checkpoint, located: dict[str, str], weights: list[str]) -> None:
+    named = set(located.values())
     for shard in sorted(named):
         if "\0" in shard or "\\" in shard or PurePosixPath(shard).name != shard or shard in {"", ".", ".."}:
             checkpoint.fault(shard, "is named by the index and is no file name within the folder")

@@ -188,25 +188,34 @@ def forget_files() -> None:
 
 def measure_linear(job: LinearJob) -> LinearResult:
     """Looks at the scales, and where they are sound and there is a source, compares with it."""
-    scale = np.frombuffer(read(job.scale), np.uint8).reshape(job.rows, -1)
-    bad = (scale - np.uint8(1)) >= np.uint8(0x7E)  # 0x00 wraps to 0xFF: one comparison finds 0x00, 0x7F and 0x80 up
-    count = int(np.count_nonzero(bad))
-    if count:
-        row, block = (int(index[0]) for index in np.nonzero(bad))
-        return LinearResult(job.module, count, (row, block, int(scale[row, block])), None)
-    return LinearResult(job.module, 0, None, _distance(job, scale) if job.source else None)
-
-
-def _distance(job: LinearJob, scale: numbers.Bytes) -> Distance:
-    found = Distance()
+    bad_scales, first_bad, found = 0, None, Distance()
     rows = max(1, PIECE_VALUES // job.columns)
     for start in range(0, job.rows, rows):
-        packed, source = read_rows(job, start, min(rows, job.rows - start))
-        chunk = max(1, CHUNK_VALUES // job.columns)
-        for row in range(0, len(packed), chunk):
-            here = slice(row, row + chunk)
-            _add_chunk(found, packed[here], scale[start:][here], source[here], job.scale_2)
-    return found
+        count = min(rows, job.rows - start)
+        scale = read_scales(job, start, count)
+        bad = (scale - np.uint8(1)) >= np.uint8(0x7E)  # 0x00 wraps to 0xFF: this finds 0x00, 0x7F and 0x80 up at once
+        if bad.any():
+            bad_scales += int(np.count_nonzero(bad))
+            row, block = divmod(int(bad.argmax()), scale.shape[1])
+            first_bad = first_bad or (start + row, block, int(scale[row, block]))
+        elif job.source is not None and not bad_scales:
+            _add_piece(found, job, scale, *read_rows(job, start, count))
+    return LinearResult(job.module, bad_scales, first_bad, None if bad_scales or job.source is None else found)
+
+
+def _add_piece(
+    found: Distance, job: LinearJob, scale: numbers.Bytes, packed: numbers.Bytes, source: NDArray[np.generic]
+) -> None:
+    chunk = max(1, CHUNK_VALUES // job.columns)
+    for row in range(0, len(packed), chunk):
+        here = slice(row, row + chunk)
+        _add_chunk(found, packed[here], scale[here], source[here], job.scale_2)
+
+
+def read_scales(job: LinearJob, start: int, count: int) -> numbers.Bytes:
+    """Block scales of some rows."""
+    width = job.columns // numbers.BLOCK
+    return np.frombuffer(read(job.scale, start * width, count * width), np.uint8).reshape(count, width)
 
 
 def read_rows(job: LinearJob, start: int, count: int) -> tuple[numbers.Bytes, NDArray[np.generic]]:

@@ -13,7 +13,17 @@ import pytest
 from quantize.audit.model import GateName
 from quantize.audit.run import audit_checkpoint
 from tests.quantize.audit.auditing import audited, failing, offence
-from tests.quantize.audit.synthetic import TEXT, Folder, Tensors, bf16, floats, matrices, quantize, scale_2_of
+from tests.quantize.audit.synthetic import (
+    TEXT,
+    Folder,
+    Tensors,
+    bf16,
+    floats,
+    matrices,
+    quantize,
+    scale_2_of,
+    source_tensors,
+)
 
 EXPERT = f"{TEXT}layers.0.mlp.experts.2."
 GATE, UP, DOWN = f"{EXPERT}gate_proj", f"{EXPERT}up_proj", f"{EXPERT}down_proj"
@@ -72,6 +82,17 @@ def declare(**values: object) -> Callable[[Folder], None]:
     def damage(folder: Folder) -> None:
         assert folder.hf_quant_config is not None
         folder.hf_quant_config["quantization"] |= values
+
+    return damage
+
+
+def leave_out(module: str) -> Callable[[Folder], None]:
+    """Leaves a linear unquantized, and says so."""
+
+    def damage(folder: Folder) -> None:
+        drop(f"{module}.weight", f"{module}.input_scale")(folder)
+        folder.tensors[f"{module}.weight"] = source_tensors()[f"{module}.weight"]
+        both_lists(lambda names: names.append(module))(folder)
 
     return damage
 
@@ -173,6 +194,9 @@ DAMAGES: list[Any] = [
         GateName.IGNORED,
         "vLLM 0.26.0 reads it as",
         id="a substring",
+    ),
+    pytest.param(
+        leave_out(f"{TEXT}layers.1.self_attn.v_proj"), GateName.IGNORED, "only partly quantized", id="one of q, k and v"
     ),
     pytest.param(forget_legacy, GateName.IGNORED, "hf_quant_config.json is missing", id="one file"),
     pytest.param(declare(quant_algo="FP8"), GateName.IGNORED, "has quant_algo NVFP4", id="algorithms differ"),

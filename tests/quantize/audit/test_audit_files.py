@@ -179,6 +179,7 @@ DAMAGES: list[Any] = [
     (edit_index(lambda m: m.update(x=SHARD)), f"x is in the index, but not in {SHARD}"),
     (edit_index(lambda m: m.update({"lm_head.weight": OTHER if m["lm_head.weight"] == SHARD else SHARD})), "says"),
     (edit_index(lambda m: m.pop("lm_head.weight")), "but not in the index"),
+    (edit_index(lambda m: m.update(x=["a"])), "has no weight_map from names to shards"),  # type: ignore[call-overload]
     (linked_out, "a link that leads out of the folder"),
     (pipe, "it is no plain file"),
     (pickle, "pytorch_model.bin is a pickle, which runs code"),
