@@ -72,6 +72,9 @@ def quality(
 
     Exit codes: 0 nothing failed; 1 it could not be done; 2 wrong usage; 3 a check failed; 130 interrupted.
     """
+    from rich.console import Console  # noqa: PLC0415  only for this command
+    from rich.markdown import Markdown  # noqa: PLC0415  as above
+
     from bench.cli import parse_overrides  # noqa: PLC0415  that module imports this one
     from bench.display import display_for  # noqa: PLC0415  the heavy part: loaded for this command only
     from bench.errors import Exit  # noqa: PLC0415  as above
@@ -106,7 +109,9 @@ def quality(
         display.close()
     if not quiet:
         if outcome.quality or outcome.served:
-            typer.echo(markdown(outcome.quality, outcome.served))
+            text = markdown(outcome.quality, outcome.served)
+            console = Console()
+            console.print(Markdown(text)) if console.is_terminal else typer.echo(text)
         typer.echo(f"In {folder}")
     if outcome.served is not None and outcome.served.outcome == "failed":
         raise typer.Exit(Exit.CLAIM_FAILED)

@@ -22,6 +22,7 @@ from bench.load.clock import RunClock
 from quantize.audit.folder import open_checkpoint
 from quantize.quality import place
 from quantize.quality.ask import scores
+from quantize.quality.folder import identity
 from quantize.quality.load_log import engine_facts, logging_config, read_log_file
 from quantize.quality.loaded import compare
 from quantize.quality.scores import save_scores
@@ -134,7 +135,8 @@ def by_url(  # noqa: PLR0913  as above
     url: str,
     model: str | None,
     api_key: str | None,
-    log: tuple[Path, Path] | None,
+    checkpoint: Path | None,
+    log: Path | None,
 ) -> Side:
     """Measures a server that is already there.
 
@@ -145,7 +147,8 @@ def by_url(  # noqa: PLR0913  as above
         url: where it is.
         model: what to ask for; None takes the only one there is.
         api_key: where it wants one.
-        log: its log and the folder of the checkpoint that it serves, where both can be read.
+        checkpoint: folder of what it serves, as the user says; None where that is not known.
+        log: its log, where it can be read and the folder is known.
 
     Raises:
         StreamproofError: nothing answers there, or it refuses.
@@ -154,9 +157,9 @@ def by_url(  # noqa: PLR0913  as above
     engine: Engine = ExternalEngine(url, model=model, api_key=api_key, run=0, clock=RunClock.start().now)
     with engine as running:
         side = _ask(job, settings, folder, running)
-        if log is not None:
-            side = _with_log(side, running, *log)
-    return _keep(side, folder)
+        if log is not None and checkpoint is not None:
+            side = _with_log(side, running, log, checkpoint)
+    return _keep(side.model_copy(update={"checkpoint": identity(checkpoint) if checkpoint else None}), folder)
 
 
 def _ask(job: Job, settings: Settings, folder: Path, running: RunningEngine) -> Side:

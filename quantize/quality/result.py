@@ -70,8 +70,8 @@ class Quality(Part):
         schema_version: of this model.
         title: one line; what was not real is in it.
         method: "vllm" (prompt log-probabilities of the serving engine) or "transformers".
-        weights_only: the weights were dequantized and served in BF16: activations and KV cache were not quantized, so
-            the loss of the served checkpoint is this or more.
+        weights_only: the weights were dequantized and run in BF16: activations and KV cache were not quantized, so this
+            is not the loss of the checkpoint as it is served.
         reference, quantized: digests of the folders (`quantize.quality.folder.identity`); None for a server that was
             already there.
         workload_version: of the text.

@@ -142,7 +142,7 @@ class _Assessment:
         recipe = options.recipe
         named = options.quantized or (None if options.base_url else recipe.checkpoint.name)
         self._quantized = place(named) if named else None
-        self._reference = place(options.reference) if options.reference and not options.reference_url else None
+        self._reference = place(options.reference) if options.reference else None
         self.title = self._title()
         texts = self._texts(self._quantized or self._reference)
         starts = not (options.base_url and (options.reference_url or not options.reference))
@@ -178,10 +178,16 @@ class _Assessment:
         where = self._quantized if name == "quantized" else self._reference
         if url is not None or where is None:
             self._display.note(f"{name}: the server at {url}")
-            key = os.environ.get(API_KEY)
-            settings = self._settings({})
-            log = (options.log, where.folder) if name == "quantized" and options.log and where else None
-            return measure.by_url(self._job, settings, folder, url=url or "", model=options.model, api_key=key, log=log)
+            return measure.by_url(
+                self._job,
+                self._settings({}),
+                folder,
+                url=url or "",
+                model=options.model,
+                api_key=os.environ.get(API_KEY),
+                checkpoint=where.folder if where else None,
+                log=options.log if name == "quantized" else None,
+            )
         flags = serving_flags(
             options.recipe, quantized=name == "quantized" and not options.dequantized, top_k=options.top_k
         )

@@ -50,7 +50,7 @@ class Side(Part):
 
     Attributes:
         settings: see there.
-        checkpoint: digest of its folder; None for a server that was already there.
+        checkpoint: digest of its folder; None for a server of which nobody said what it serves.
         logged: the engine's log was read.
         tracked: it was started with the weights tracker on.
         engine: what it said; None with transformers.

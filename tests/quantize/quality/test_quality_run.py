@@ -53,7 +53,7 @@ def test_two_servers_become_files_that_say_the_same(options: Options) -> None:
     out = options.out
     assert Quality.model_validate_json((out / "quality.json").read_bytes()) == outcome.quality
     assert read_served(out / "served.json") == outcome.served
-    assert (out / "quality.md").read_text().startswith("# checkpoint beside http://127.0.0.1:")
+    assert (out / "quality.md").read_text().startswith("# checkpoint beside checkpoint, ")
     pairs = pq.read_table(out / "pairs.parquet")
     assert pairs.num_rows == outcome.quality.all.tokens
     assert set(pairs["text"].to_pylist()) == {0, 1}
@@ -90,6 +90,14 @@ def test_without_a_reference_only_the_serving_run_is_done(options: Options) -> N
     assert outcome.served is not None
     assert not any("prompt_logprobs" in request for request in standin.requests)
     assert not (options.out / "quality.json").exists()
+
+
+def test_of_two_servers_one_folder_is_enough(options: Options) -> None:
+    outcome = between(replace(options, quantized=None), Standin(), Standin())
+    assert outcome.quality is not None
+    assert outcome.quality.quantized is None
+    assert outcome.quality.reference is not None
+    assert outcome.quality.title.startswith("http://127.0.0.1:")
 
 
 def test_one_side_alone_is_kept_for_later(options: Options) -> None:
