@@ -59,9 +59,9 @@ def sign(
         if provenance.audited:
             _sign(folder, worker)
         if out.exists():
-            shutil.rmtree(out)
+            out.rename(partial / "before")  # never half a folder in its place
         put(folder, out)
-        partial.rmdir()
+        shutil.rmtree(partial)
     except OSError as error:
         raise StreamproofError(
             f"cannot write {error.filename or partial}: {error.strerror}",
