@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError
 
 from bench.engine.caches import cache_environment
 from bench.engine.docker_caches import is_cold
 from bench.engine.docker_container import Setup, create_options, described
-from bench.engine.docker_errors import explained
+from bench.engine.docker_errors import DOCKER_ERRORS, explained
 from bench.engine.docker_owner import LABEL, Owner
-from bench.engine.docker_watch import WatchedContainer
+from bench.engine.docker_watch import WatchedContainer, remove
 from bench.engine.own import HOST, Begun, OwnEngine, Start
 from bench.images.layout import CACHES, PORT
 from bench.observe.observations import ContainerFacts
@@ -118,16 +117,16 @@ class DockerEngine(OwnEngine):
         )
         try:
             container = launch.client.containers.create(**create_options(setup))
-        except DockerException as error:
+        except DOCKER_ERRORS as error:
             raise explained(error, "make the engine's container") from error
         try:
             cold = is_cold(container)
             body = WatchedContainer(container, launch.log)
-        except DockerException as error:
-            _discard(container)
+        except DOCKER_ERRORS as error:
+            remove(container)
             raise explained(error, "look into the engine's container") from error
         except BaseException:
-            _discard(container)
+            remove(container)
             raise
         try:
             return Begun(
@@ -140,6 +139,9 @@ class DockerEngine(OwnEngine):
                 cold=cold,
                 container=self._facts(container, setup),
             )
+        except DOCKER_ERRORS as error:
+            body.stop()
+            raise explained(error, "tell of the engine's container") from error
         except BaseException:
             body.stop()
             raise
@@ -162,10 +164,7 @@ class DockerEngine(OwnEngine):
 
 def _published_port(container: Container) -> int:
     """The port of this host that Docker chose; nowhere, once the container has ended."""
-    try:
-        container.reload()
-    except DockerException as error:
-        raise explained(error, "tell the engine's port") from error
+    container.reload()
     bindings = container.attrs["NetworkSettings"]["Ports"].get(f"{PORT}/tcp")
     return int(bindings[0]["HostPort"]) if bindings else _NOWHERE
 
@@ -177,8 +176,3 @@ def _uid(container: Container) -> int | None:
     except APIError:
         return None
     return int(processes[0][0]) if processes else None
-
-
-def _discard(container: Container) -> None:
-    with suppress(NotFound, DockerException, OSError):
-        container.remove(force=True)

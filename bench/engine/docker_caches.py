@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docker.errors import DockerException, NotFound
+from docker.errors import NotFound
 
 from bench.engine.caches import MadeWith, cache_environment, from_volume_labels, volume_labels, volume_name
 from bench.engine.compile_cache import compile_caches
-from bench.engine.docker_errors import explained
+from bench.engine.docker_errors import DOCKER_ERRORS, explained
 from bench.errors import StreamproofError
 from bench.images.layout import CACHES
 
@@ -37,7 +37,7 @@ def open_volume(client: docker.DockerClient, here: MadeWith) -> str:
     name = volume_name(here)
     try:
         volume = client.volumes.create(name, labels=volume_labels(here))  # gives one that is there as it is
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         raise explained(error, f"make the volume {name}") from error
     found = from_volume_labels(volume.attrs.get("Labels"))
     if found is None or (found.fingerprint, found.key) != (here.fingerprint, here.key):

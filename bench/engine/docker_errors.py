@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from docker.errors import APIError
+from docker.errors import APIError, DockerException
+from requests.exceptions import RequestException
 
 from bench.engine.docker_host import no_gpu_driver
 from bench.engine.driver_rules import advice_for
 from bench.errors import StreamproofError
+
+DOCKER_ERRORS: Final = (DockerException, RequestException)
+"""What the SDK raises: its own, and those of the library that it talks to the Docker Engine with."""
 
 DISK_FULL: Final = (
     "Make room on the disk of Docker's own files (docker info says where: Docker Root Dir). docker system df shows "
@@ -100,6 +104,11 @@ def explained(error: Exception, doing: str) -> StreamproofError:
         error: from the SDK.
         doing: what was asked for, after "cannot": "start the engine's container".
     """
+    if isinstance(error, RequestException) and not isinstance(error, APIError):
+        return StreamproofError(
+            f"Docker cannot {doing}: the Docker Engine no longer answers ({_words(error)})",
+            remedy="Start it again (sudo systemctl start docker) and look at: journalctl -u docker.",
+        )
     return refused(_words(error), doing)
 
 

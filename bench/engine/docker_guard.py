@@ -28,8 +28,10 @@ from pathlib import Path
 from typing import Final
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 from docker.models.containers import Container
+
+from bench.engine.docker_errors import DOCKER_ERRORS
 
 _LOOK_EVERY_S: Final = 1.0
 """How often to see whether the parent still lives: a copy of the lifeline that the client's other children inherited
@@ -80,7 +82,7 @@ class _Watch:
         """Start it, follow it, tell of it."""
         try:
             self._container.start()
-        except (DockerException, OSError) as error:
+        except DOCKER_ERRORS as error:
             refusal = error.explanation if isinstance(error, APIError) else None
             self._tell("refused", str(refusal or error))
             return
@@ -115,7 +117,7 @@ def _remove(container: Container) -> bool:
             container.remove(force=True)
         except NotFound:
             return True
-        except (DockerException, OSError):
+        except DOCKER_ERRORS:
             pause.wait(1.0)
         else:
             return True

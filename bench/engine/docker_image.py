@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from docker.errors import DockerException, ImageNotFound, NotFound
 
-from bench.engine.docker_errors import explained, pull_explained
+from bench.engine.docker_errors import DOCKER_ERRORS, explained, pull_explained
 from bench.engine.docker_host import ARCHITECTURE
 from bench.errors import StreamproofError, UsageError
 from bench.images.labels import BASE_DIGEST, DEFINITION, STAGE
@@ -111,7 +111,7 @@ def local_image(client: docker.DockerClient, reference: str) -> EngineImage:
         raise StreamproofError(
             f"there is no image {reference} on this host", remedy="docker image ls shows those that are here."
         ) from error
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         raise explained(error, f"look at the image {reference}") from error
 
 
@@ -131,7 +131,7 @@ def given_image(client: docker.DockerClient, reference: str, *, say: Say) -> Eng
         return EngineImage.of(client.images.get(reference), reference)
     except NotFound:
         pass
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         raise explained(error, f"look at the image {reference}") from error
     pinned = _BY_DIGEST.fullmatch(reference)
     if pinned is None:
@@ -150,7 +150,7 @@ def _pull(client: docker.DockerClient, reference: str, digest: str, say: Say) ->
         for step in client.api.pull(reference, stream=True, decode=True):
             _hear(step, say)
         image = client.images.get(reference)
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         raise pull_explained(error, reference) from error
     if not any(found.endswith(f"@{digest}") for found in image.attrs["RepoDigests"]):
         raise StreamproofError(

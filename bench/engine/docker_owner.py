@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from docker.errors import DockerException, NotFound
+from docker.errors import NotFound
 
-from bench.engine.docker_errors import explained
+from bench.engine.docker_errors import DOCKER_ERRORS, explained
 
 if TYPE_CHECKING:
     import docker
@@ -130,6 +130,6 @@ def sweep(client: docker.DockerClient, *, say: Say) -> int:
                 with suppress(NotFound):  # another client sweeps too
                     container.remove(force=True)
                 removed += 1
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         raise explained(error, "remove containers that lost their client") from error
     return removed

@@ -11,10 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from docker.errors import DockerException, NotFound
-
 from bench.engine.docker_end import describe_end
-from bench.engine.docker_errors import refused
+from bench.engine.docker_errors import DOCKER_ERRORS, refused
 from bench.engine.guarded import start_watcher
 from bench.engine.own import GRACE_S
 from bench.errors import StreamproofError
@@ -62,7 +60,7 @@ class WatchedContainer:
             )
         except BaseException:
             os.close(self._report)
-            _remove(container)
+            remove(container)
             raise
         finally:
             os.close(theirs)
@@ -84,7 +82,7 @@ class WatchedContainer:
         if self._lifeline < 0:
             return
         if self.ended() is None:
-            with suppress(DockerException, OSError):
+            with suppress(*DOCKER_ERRORS):
                 self.container.stop(timeout=int(GRACE_S))
             self._hear_last_words()
         os.close(self._lifeline)
@@ -94,7 +92,7 @@ class WatchedContainer:
         except subprocess.TimeoutExpired:
             self._watcher.kill()
             self._watcher.wait()
-        _remove(self.container)  # in case that the watcher was killed before
+        remove(self.container)  # in case that the watcher was killed before
         with self._reading:
             os.close(self._report)
             self._report = -1
@@ -141,6 +139,7 @@ def _readable(descriptor: int, within_s: float) -> bool:
     return bool(watch.poll(within_s * 1000))
 
 
-def _remove(container: Container) -> None:
-    with suppress(NotFound, DockerException, OSError):
+def remove(container: Container) -> None:
+    """Remove a container, whatever it does; one that is gone already is fine. Never raises."""
+    with suppress(*DOCKER_ERRORS):
         container.remove(force=True)

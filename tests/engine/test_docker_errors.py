@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from docker.errors import APIError, DockerException
+from requests.exceptions import ConnectionError  # noqa: A004  the library's name
 
-from bench.engine.docker_errors import PULL_REFUSALS, explained, pull_explained, refused
+from bench.engine.docker_errors import DOCKER_ERRORS, PULL_REFUSALS, explained, pull_explained, refused
 
 # Answers of Docker 20.10 as seen, shortened; those about GPUs are from public reports.
 PORT = (
@@ -75,3 +76,13 @@ def test_the_daemons_own_words_are_taken_and_not_the_sdks() -> None:
     error = explained(APIError("500 Server Error for url", explanation="no space\nleft on device"), "do it")
     assert error.message == "Docker cannot do it: its disk is full (no space left on device)"
     assert explained(DockerException(), "do it").message == "Docker cannot do it: DockerException"
+
+
+def test_a_daemon_that_went_away_is_no_missing_program() -> None:
+    # As the SDK raises it, which cannot be had without a socket that it forgets to close.
+    gone = ConnectionError("('Connection aborted.', FileNotFoundError(2, 'No such file or directory'))")
+    assert isinstance(gone, DOCKER_ERRORS)
+    assert not isinstance(gone, DockerException)
+    error = explained(gone, "make it")
+    assert error.message.startswith("Docker cannot make it: the Docker Engine no longer answers (")
+    assert "systemctl start docker" in error.remedy
