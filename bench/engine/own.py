@@ -24,7 +24,7 @@ from bench.engine.log_follower import LogFollower
 from bench.engine.metrics import CacheConfig, MetricsPage
 from bench.engine.stages import Stage, StartUp
 from bench.errors import StreamproofError
-from bench.explain.doctor.hook import diagnosis_of
+from bench.explain.doctor.hook import diagnosis_of, known_cause
 from bench.observe.observations import ContainerFacts, EngineEvent, EngineStarted, GraphTable
 
 if TYPE_CHECKING:
@@ -303,8 +303,13 @@ class RunningOwn:
             self._follower.stop()  # so that its last words are read
             cause = root_cause(self._lines)
             self._death = ended + (f": {cause}" if cause else "")
+            known = known_cause(self._start.log) if self._ready else ""
             died = EngineEvent(
-                t=self._start.clock(), run=self._start.run, event="died", line=self._death[:500], line_number=None
+                t=self._start.clock(),
+                run=self._start.run,
+                event="died",
+                line=f"{self._death[:400]}{known}",
+                line_number=None,
             )
             self._events.append(died)
 

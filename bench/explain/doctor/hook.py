@@ -10,6 +10,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def known_cause(log: Path) -> str:
+    """The cause in a few words, without the log's path: for a record that goes into a report.
+
+    Args:
+        log: the engine's whole log.
+
+    Returns:
+        " [title; stage]" with a blank in front; empty where the cause is not known. Never raises.
+    """
+    examined = examine(log)
+    finding = examined.diagnoses[-1].finding if examined.diagnoses else None
+    return "" if finding is None else f" [{finding.title}; {examined.diagnoses[-1].stage}]"
+
+
 def diagnosis_of(log: Path) -> str:
     """What the log of an engine that died, or did not get ready, shows: for the remedy of an error.
 

@@ -10,10 +10,11 @@ import pytest
 
 from bench.engine.own import Begun, RunningOwn, Start
 from bench.errors import StreamproofError
-from bench.explain.doctor.hook import diagnosis_of
+from bench.explain.doctor.hook import diagnosis_of, known_cause
 from tests.explain.doctor import scenes as s
 
 HELD = s.STARTS / "h200-gpu-held.log"
+OUT_OF_MEMORY = s.OOM.format(asked="1.00 GiB")
 
 
 class Gone:
@@ -53,3 +54,27 @@ def test_a_log_that_says_nothing_hides_no_error(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     assert diagnosis_of(tmp_path / "empty.log") == ""
     assert diagnosis_of(tmp_path / "missing.log") == ""
+
+
+def test_a_death_while_serving_is_recorded_with_its_cause(tmp_path: Path) -> None:
+    log = tmp_path / "engine-0.log"
+    log.write_text("\n".join(s.until("Application startup complete") + s.crashed(s.SERVING, OUT_OF_MEMORY)))
+    assert known_cause(log) == " [Memory ran out while serving; runtime-crash]"
+    assert known_cause(s.STARTS / "cpu-died.log") == ""
+
+
+def test_the_record_of_a_death_while_serving_carries_it(tmp_path: Path) -> None:
+    log = tmp_path / "engine-0.log"
+
+    def begin() -> Begun:
+        log.write_text("\n".join(s.until("Application startup complete") + s.crashed(s.SERVING, OUT_OF_MEMORY)))
+        nobody = "http://127.0.0.1:9"
+        return Begun(body=Gone(), base_url=nobody, kind="process", argv=("vllm",), packages_sha256=None, cold=None)
+
+    start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
+    running = RunningOwn(start, begin)
+    running._ready = True
+    (died,) = [event for event in running.events() if event.event == "died"]
+    running.stop()
+    assert died.line.startswith("it ended with status 1: torch.OutOfMemoryError")
+    assert died.line.endswith("[Memory ran out while serving; runtime-crash]")
