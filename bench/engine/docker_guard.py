@@ -37,6 +37,9 @@ _LOOK_EVERY_S: Final = 1.0
 """How often to see whether the parent still lives: a copy of the lifeline that the client's other children inherited
 would keep it open after the client's death."""
 
+_ANSWER_WITHIN_S: Final = 600
+"""A container with several GPUs can take its time to start."""
+
 _REMOVE_TRIES: Final = 10
 """A second apart: the Docker Engine may be busy, or restarting."""
 
@@ -54,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    client = docker.from_env()
+    client = docker.from_env(timeout=_ANSWER_WITHIN_S)
     container = client.containers.get(options.container)
     # A daemon thread: it hangs in a read from Docker's socket, which nothing ends but the end of the container.
     threading.Thread(target=_Watch(container, options.log, options.report).run, daemon=True).start()

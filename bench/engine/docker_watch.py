@@ -96,6 +96,7 @@ class WatchedContainer:
         with self._reading:
             os.close(self._report)
             self._report = -1
+            self._end = self._end or "it was removed"
 
     def _await_start(self, log: Path) -> None:
         said = self._read()
