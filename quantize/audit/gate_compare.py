@@ -19,19 +19,24 @@ of max calibration, all have to be: that finds single bytes, which no sum over a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from bench.report.verify_files import shown
 from quantize.audit.diagnose import diagnose
 from quantize.audit.measure import LIMIT
 from quantize.audit.model import NAMED, Gate, GateName
 from quantize.audit.scene import Findings, Scene, not_checked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from quantize.audit.measure import Distance
     from quantize.audit.model import Figure
 
 MAX_CALIBRATED: Final = 0.99
 """Share of blocks above which a tensor counts as max calibrated; a search over scales leaves a small minority there."""
+REWRITTEN: Final = frozenset({"quantization_config", "transformers_version", "_name_or_path"})
+"""Keys of config.json that an exporter writes anew."""
 NO_SOURCE: Final = "no source was named (--source)"
 
 
@@ -94,7 +99,7 @@ def _figures(compared: dict[str, Distance]) -> dict[str, Figure]:
 
 
 def unquantized_gate(scene: Scene) -> Gate:
-    """Gate 5: every unquantized tensor is the source's, byte by byte."""
+    """Gate 5: every unquantized tensor is the source's, byte by byte, and config.json describes the same model."""
     if scene.original is None:
         return not_checked(GateName.UNQUANTIZED, NO_SOURCE)
     findings = Findings(GateName.UNQUANTIZED)
@@ -110,8 +115,13 @@ def unquantized_gate(scene: Scene) -> Gate:
             findings.add(name, f"has the shape {list(tensor.shape)}; the source has {list(other.shape)}")
         elif result is not None and result.differing:
             findings.add(name, f"{result.differing:,} bytes differ from the source, the first at {result.first:,}")
+    for key, here, there in _changed(scene.checkpoint.config, scene.original.checkpoint.config):
+        findings.add("config.json", f"has {shown(key)} {here!r:.60}; the source has {there!r:.60}")
     if absent:
         findings.notes.append(f"{absent:,} tensors are not in the source; gate 1 names them")
+    lost = sorted(_keys(scene.original.checkpoint.config) - _keys(scene.checkpoint.config) - REWRITTEN)
+    if lost:
+        findings.notes.append(f"config.json lacks {len(lost)} keys of the source's, e.g. {shown(lost[0])}")
     equal = [result for result in scene.copies.values() if not result.differing]
     figures = {
         "tensors equal": len(equal),
@@ -121,3 +131,22 @@ def unquantized_gate(scene: Scene) -> Gate:
     return findings.gate(
         "every unquantized tensor is the source's, byte by byte", "unquantized tensors differ from the source", figures
     )
+
+
+def _changed(here: dict[str, Any], there: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, object, object]]:
+    """Keys that both configurations have, with other values: what the engine builds is then another model."""
+    for key in sorted((here.keys() & there.keys()) - REWRITTEN):
+        ours, theirs = here[key], there[key]
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            yield from _changed(ours, theirs, f"{prefix}{key}.")
+        elif ours != theirs:
+            yield f"{prefix}{key}", ours, theirs
+
+
+def _keys(config: dict[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in config.items():
+        found.add(f"{prefix}{key}")
+        if isinstance(value, dict):
+            found |= _keys(value, f"{prefix}{key}.")
+    return found

@@ -172,6 +172,12 @@ DAMAGES: list[Any] = [
         "the source has BF16",
         id="F32",
     ),
+    pytest.param(
+        lambda f: f.config["text_config"].update(num_experts_per_tok=3),
+        GateName.UNQUANTIZED,
+        "has text_config.num_experts_per_tok 3; the source has 2",
+        id="a configuration of another model",
+    ),
     # gate 6
     pytest.param(lambda f: f.ignore().append("x"), GateName.IGNORED, "in config.json, not in hf", id="a list more"),
     pytest.param(
@@ -318,6 +324,16 @@ def test_all_offenders_are_counted_and_the_first_named(sound: Folder, source: Pa
     gate = audited(folder, tmp_path, source).gate(GateName.SCALES)
     assert gate.offending == 37
     assert len(gate.offenders) == 20
+
+
+def test_keys_that_an_exporter_leaves_out_are_a_note(sound: Folder, source: Path, tmp_path: Path) -> None:
+    folder = sound.copy()
+    del folder.config["text_config"]["attention_bias"]
+    folder.config["transformers_version"] = "5.14.1"
+    audit = audited(folder, tmp_path, source)
+    assert audit.passed
+    note = "config.json lacks 1 keys of the source's, e.g. text_config.attention_bias"
+    assert audit.gate(GateName.UNQUANTIZED).notes == (note,)
 
 
 def test_a_wrong_total_size_in_the_index(sound: Folder, source: Path, tmp_path: Path) -> None:
