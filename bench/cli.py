@@ -217,7 +217,7 @@ def doctor(
     ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="The diagnosis as JSON, for scripts.")] = False,
-    catalogue: Annotated[bool, typer.Option(help="List all that the doctor knows.")] = False,
+    catalogue: Annotated[bool, typer.Option("--catalogue", help="List all that the doctor knows.")] = False,
 ) -> None:
     """Say what a vLLM log shows: the stage and the allocation that failed, the cause, the fix, and what it is not.
 
