@@ -1,8 +1,8 @@
 """The stages of an engine's start, read from its log while it starts.
 
 The markers are the lines of vLLM 0.26.0, on a GPU and on a CPU, and what other releases from 0.6 on say instead. A
-marker begins a stage: what happens after it, and what fails after it, belongs to that stage. Stages only move forward; a marker of an earlier stage (a second model
-being loaded, a second compilation) is that later stage's own business.
+marker begins a stage: what happens after it, and what fails after it, belongs to that stage. Stages only move forward;
+a marker of an earlier stage (a second model being loaded, a second compilation) is that later stage's own business.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ _MARKERS: Final[tuple[tuple[str, Stage], ...]] = (
     ("init engine (profile, create kv cache, warmup model) took", Stage.SERVER),
     ("Starting vLLM server on", Stage.SERVER),
     ("Starting vLLM API server", Stage.SERVER),  # before 0.15
+    ("Available routes are:", Stage.READY),  # all that a server says of itself at --uvicorn-log-level warning
     ("Application startup complete", Stage.READY),
     ("Avg prompt throughput:", Stage.READY),  # where the log begins after the start
 )

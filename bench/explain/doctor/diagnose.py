@@ -306,10 +306,13 @@ def _allocation(text: str, entry: Entry | None, values: dict[str, str]) -> str |
 def _quotes(start: Start, found: Causes) -> tuple[Quote, ...]:
     """Where to look: how far it came, what failed, how it ended."""
     quotes = [start.stage_quote] if start.stage_quote else []
-    for seen in [found.root, *found.others[:2]] if found.root else found.echoes[:2]:
+    texts = {found.root.failure.text} if found.root else set()
+    others = [seen for seen in found.others if seen.failure.text not in texts]
+    for seen in [found.root, *others[:2]] if found.root else found.echoes[:2]:
         if seen is not None:
             quotes += [Quote(raised.line, raised.text[:LONGEST_QUOTE]) for raised in seen.failure.raised[:2]]
-    quotes += list(start.tail)[-3:]
+    if found.root is None or not found.root.failure.raised:
+        quotes += list(start.tail)[-3:]
     by_line = {quote.line: quote for quote in reversed(quotes)}
     return tuple(sorted(by_line.values(), key=lambda quote: quote.line))
 

@@ -99,7 +99,8 @@ def _known(diagnosis: Diagnosis, finding: Finding) -> list[RenderableType]:
         _quoted(finding.evidence),
         Text("\n  What to do", "bold"),
         _remedies(finding.remedies, any_release=diagnosis.version is None),
-        _rows([("", ""), ("see", ", ".join(finding.entry.references))], dim=True),
+        Text(),
+        _rows([("see", ", ".join(finding.entry.references))], dim=True),
     ]
 
 
@@ -119,8 +120,16 @@ def _unknown(diagnosis: Diagnosis) -> list[RenderableType]:
         ("stage", f"{diagnosis.stage}  (the last one that the log announces: {diagnosis.reached})"),
         ("vLLM", diagnosis.version or "version not in the log"),
         ("allocation", diagnosis.allocation or ""),
+        ("where", _innermost(diagnosis)),
     ]
     return [_rows(rows), Text("\n  The lines to look at", "bold"), _quoted(diagnosis.quotes)]
+
+
+def _innermost(diagnosis: Diagnosis) -> str:
+    """The functions in which an unknown failure happened, the innermost last."""
+    functions = diagnosis.failure.failure.functions if diagnosis.failure else ()
+    pairs = list(zip(functions[0::2], functions[1::2], strict=True))
+    return " > ".join(f"{function} ({file})" for file, function in pairs[-3:])
 
 
 def _downgrade(finding: Finding) -> RenderableType:
@@ -128,7 +137,8 @@ def _downgrade(finding: Finding) -> RenderableType:
         _rows([("", finding.title), ("cause", finding.cause), ("costs", finding.consequence or "")]),
         _quoted(finding.evidence[:3]),
         _remedies(finding.remedies, any_release=False),
-        _rows([("see", ", ".join(finding.entry.references)), ("", "")], dim=True),
+        _rows([("see", ", ".join(finding.entry.references))], dim=True),
+        Text(),
     )
 
 
@@ -152,7 +162,7 @@ def _rows(rows: Iterable[tuple[str, str]], *, dim: bool = False) -> RenderableTy
     table.add_column(width=_LABEL, style="dim")
     table.add_column(overflow="fold", style="dim" if dim else "")
     for label, text in rows:
-        if label or text:
+        if text:
             table.add_row(Text(label), Text(text))
     return Padding(table, (0, 0, 0, 2))
 
