@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from bench.errors import UsageError
 
@@ -41,19 +40,22 @@ def list_caches(context: typer.Context) -> None:
     from bench.bundle.cache_store import caches_home, stored_caches  # noqa: PLC0415  loaded for this command only
 
     home, console = caches_home(), Console(highlight=False)
-    table = Table("caches", "target", "made with", "MB", "used", "from", box=None, pad_edge=False)
-    for stored in stored_caches(home):
-        place, size, used = (
-            "/".join(stored.folder.parts[-2:]),
-            f"{stored.size / 1e6:,.1f}",
-            _age(time.time() - stored.used),
+    found, volumes = stored_caches(home), _volumes()
+    for stored in found:
+        if stored.made_with is not None:
+            used = (
+                f"{stored.size / 1e6:,.1f} MB{' (cold)' if stored.cold else ''}, used {_age(time.time() - stored.used)}"
+            )
+            _show("/".join(stored.folder.parts[-2:]), stored.made_with, used, console)
+    for name, made_with in volumes.items():
+        _show(name, made_with, "a volume of Docker", console)
+    if unknown := [stored for stored in found if stored.made_with is None]:
+        size = sum(stored.size for stored in unknown) / 1e6
+        console.print(
+            f"{len(unknown)} folders, {size:,.1f} MB, of which nobody says what they were made with: they are not "
+            "used, and just caches prune removes them"
         )
-        table.add_row(*_row(place, stored.made_with, size + (" (cold)" if stored.cold else ""), used))
-    for name, made_with in _volumes().items():
-        table.add_row(*_row(f"Docker volume\n{name}", made_with, "?", "?"))
-    if table.row_count:
-        console.print(table)
-    console.print(f"in {home}" if table.row_count else f"no caches yet in {home}", style="dim", soft_wrap=True)
+    console.print(f"in {home}" if found else f"no caches yet in {home}", style="dim", soft_wrap=True)
 
 
 @app.command(name="export")
@@ -187,11 +189,14 @@ def _age(seconds: float) -> str:
     return f"{hours:.0f} h ago" if hours < 48 else f"{hours / 24:.0f} days ago"
 
 
-def _row(place: str, made_with: MadeWith | None, size: str, used: str) -> tuple[str, ...]:
-    if made_with is None:
-        return place, "?", "nobody says: not used", size, used, ""
+def _show(place: str, made_with: MadeWith, used: str, console: Console) -> None:
+    """One of them in a few lines that fit into 80 columns."""
     driver = f", driver {made_with.driver}" if made_with.driver else ""
     packages = made_with.packages.removeprefix("sha256:")[:12]
-    what = f"{' + '.join(made_with.devices)}{driver}\n{made_with.engine}, vLLM {made_with.version}, packages {packages}"
-    origin = "\n".join(filter(None, (made_with.run, made_with.came_from)))
-    return place, escape(made_with.target), escape(what), size, used, escape(origin)
+    console.print(f"[bold]{escape(made_with.target)}[/]  {place}  {used}", soft_wrap=True)
+    console.print(f"    made on {escape(' + '.join(made_with.devices))}{driver}", soft_wrap=True)
+    console.print(f"    {made_with.engine}, vLLM {escape(made_with.version)}, packages {packages}", soft_wrap=True)
+    if made_with.run:
+        console.print(f"    begun by {escape(made_with.run)}", soft_wrap=True)
+    if made_with.came_from:
+        console.print(f"    brought here, {escape(made_with.came_from)}", soft_wrap=True)

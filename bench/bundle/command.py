@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench.bundle.make import Made
-    from bench.images.base import Base
     from recipes.schema import Recipe
 
 
@@ -86,10 +85,11 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         overrides=overrides or {},
     )
     check_new(options.out)  # before an image is built
+    wanted = None if base is None else parse_base(base, python=None, glibc=None)
     with contextlib.ExitStack() as stack:
         if image or base:
             client = stack.enter_context(contextlib.closing(connect(otherwise=_OTHERWISE)))
-            built = ensure_image(image_target(recipe), say=console.print, client=client, base=_base(base))
+            built = ensure_image(image_target(recipe), say=console.print, client=client, base=wanted)
             # A run tells images apart by the same (`bench.docker_run`).
             digest = built.definition_sha256 if base is None else built.id
             options = replace(options, image=ImageSource(client, built.reference, digest=digest, own=base is None))
@@ -100,10 +100,6 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
             tell_caches(options.caches, console)
         tell(make_bundle(recipe, options, say=console.print), console)
     return 0
-
-
-def _base(text: str | None) -> Base | None:
-    return None if text is None else parse_base(text, python=None, glibc=None)
 
 
 def _newest(recipe: Recipe, image: ImageSource | None, scratch: Path) -> Path:
