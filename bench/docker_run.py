@@ -17,7 +17,7 @@ from bench.bundle.cache_volumes import prepare_volume
 from bench.engine.caches import MadeWith, made_with
 from bench.engine.docker import ContainerLaunch, DockerEngine
 from bench.engine.docker_container import CHECKPOINT
-from bench.engine.docker_host import connect, require_gpus
+from bench.engine.docker_host import connect, require_gpus, require_room
 from bench.engine.docker_image import EngineImage, given_image, local_image
 from bench.engine.docker_owner import sweep
 from bench.engine.driver_rules import ENGINE_CUDA, check_driver, situation_of
@@ -90,6 +90,7 @@ class DockerRun:
         try:
             if host.gpus:
                 require_gpus(self._client, otherwise=_OTHERWISE)
+            require_room(self._client)
             sweep(self._client, say=say)
             self._given = image is not None
             self._image: EngineImage | None = None

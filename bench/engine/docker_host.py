@@ -25,6 +25,9 @@ from bench.errors import StreamproofError
 ARCHITECTURE: Final = "amd64"
 """Of every image in docker/pins.toml, as Docker names it."""
 
+ROOM_GIB: Final = 1.0
+"""Free disk without which no engine is started: its log and its compiled code, no more; builds check their own need."""
+
 _DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 _SAME_ARCHITECTURE: Final = frozenset({"x86_64", ARCHITECTURE})
 
@@ -143,6 +146,28 @@ def require_gpus(client: docker.DockerClient, *, otherwise: str = "") -> None:
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/bin", "/usr/bin", "/usr/sbin"))
     if "nvidia" not in (client.info().get("Runtimes") or {}) and shutil.which(_GPU_HOOK, path=path) is None:
         raise _with(otherwise, no_gpu_driver())
+
+
+def require_room(client: docker.DockerClient) -> None:
+    """Return if the disk of Docker's own files has room for what a container of an engine writes.
+
+    Args:
+        client: from `connect`.
+
+    Raises:
+        DockerUnavailableError: it has less than `ROOM_GIB`.
+    """
+    root = Path(str(client.info().get("DockerRootDir", "")))
+    try:
+        free_gib = shutil.disk_usage(root).free / (1 << 30)
+    except OSError:  # not ours to see; Docker itself says so when it is full
+        return
+    if free_gib < ROOM_GIB:
+        raise DockerUnavailableError(
+            f"the disk of Docker's own files is full: {free_gib:.1f} GiB are free at {root}; the log and the compiled code "
+            f"of an engine need {ROOM_GIB:g}",
+            remedy="docker system df shows what takes it; docker image prune removes images without a name.",
+        )
 
 
 def no_gpu_driver() -> DockerUnavailableError:

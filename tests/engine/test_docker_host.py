@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from bench.engine.docker_host import DockerUnavailableError, connect, docker_address, require_gpus, unfit
+from bench.engine.docker_host import DockerUnavailableError, connect, docker_address, require_gpus, require_room, unfit
 
 if TYPE_CHECKING:
     import docker
@@ -142,6 +143,16 @@ def test_gpus_need_nvidias_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.remedy.endswith("Or do without.")
     monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
     require_gpus(Knows("runc").client())
+
+
+def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Knows("runc").client()
+    free = [2 << 30]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    require_room(client)
+    free[0] = 1 << 29
+    with pytest.raises(DockerUnavailableError, match=r"0\.5 GiB are free at"):
+        require_room(client)
 
 
 def test_a_real_one(docker_host: str, docker_client: docker.DockerClient) -> None:
