@@ -160,6 +160,13 @@ def repro(
             help="Send the load from the hosts of an existing Ray cluster (`auto` or HOST:PORT; extra `ray`).",
         ),
     ] = None,
+    unaudited: Annotated[
+        bool,
+        typer.Option(
+            help="Serve a quantized checkpoint whose audit failed or is missing, or that nobody signed. The report's "
+            "title says so."
+        ),
+    ] = False,
     reports: Annotated[Path, typer.Option(help="Folder that the report's folder is made in.")] = Path("reports"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Progress and outcome as JSON lines, for scripts.")] = False,
@@ -172,7 +179,10 @@ def repro(
     """
     from bench.repro import Wishes, reproduce  # noqa: PLC0415  the heavy part: loaded for this command only
 
-    recipe = load_recipe(target, parse_overrides(overrides))
+    chosen = parse_overrides(overrides)
+    if unaudited:
+        chosen["checkpoint.unaudited"] = "true"
+    recipe = load_recipe(target, chosen)
     wishes = Wishes(engine=engine, image=image, base_url=base_url, model=model)
     code = reproduce(recipe, reports=reports, wishes=wishes, ray=ray, quiet=quiet, as_json=as_json)
     raise typer.Exit(code)

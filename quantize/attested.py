@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cryptography.exceptions import InvalidSignature
@@ -68,7 +69,20 @@ class _Statement(_Shape):
     predicate: _Predicate
 
 
-def check_attested(folder: Path, trusted: Mapping[str, TrustedKey], *, hashes: Hashes) -> str:
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What a signature says.
+
+    Attributes:
+        key_id: of the key that made it.
+        digests: SHA-256 of every file of the folder but the signature itself, by name.
+    """
+
+    key_id: str
+    digests: dict[str, str]
+
+
+def check_attested(folder: Path, trusted: Mapping[str, TrustedKey], *, hashes: Hashes) -> Signed:
     """Returns when the checkpoint is whole, audited and signed.
 
     Args:
@@ -77,7 +91,7 @@ def check_attested(folder: Path, trusted: Mapping[str, TrustedKey], *, hashes: H
         hashes: of files that were read before.
 
     Returns:
-        Id of the key that signed it.
+        Who signed it, and what.
 
     Raises:
         StreamproofError: it is not, and why.
@@ -88,7 +102,8 @@ def check_attested(folder: Path, trusted: Mapping[str, TrustedKey], *, hashes: H
     if not audit.passed:
         gates = ", ".join(gate.name.value for gate in audit.failed) or "a gate was not checked"
         raise _refused(folder, f"its audit failed ({gates})")
-    key, digests = check_signature(folder, trusted)
+    signed = check_signature(folder, trusted)
+    digests = signed.digests
     here = {path for path in folder.rglob("*") if path.is_file()} - {folder / SIGNATURE}
     names = {path.relative_to(folder).as_posix(): path for path in here}
     for name in sorted(names.keys() ^ digests.keys()):
@@ -97,14 +112,14 @@ def check_attested(folder: Path, trusted: Mapping[str, TrustedKey], *, hashes: H
     for name, path in sorted(names.items()):
         if found[path] != digests[name]:
             raise _refused(folder, f"{name} is not the file that was audited and signed")
-    return key
+    return signed
 
 
-def check_signature(folder: Path, trusted: Mapping[str, TrustedKey]) -> tuple[str, dict[str, str]]:
+def check_signature(folder: Path, trusted: Mapping[str, TrustedKey]) -> Signed:
     """Checks the signature alone.
 
     Returns:
-        The id of the key, and the SHA-256 of every file that it covers.
+        Who made it, and what it covers; whether the files are those is not looked at.
 
     Raises:
         StreamproofError: there is none, it is malformed, or no trusted key made it.
@@ -125,7 +140,7 @@ def check_signature(folder: Path, trusted: Mapping[str, TrustedKey]) -> tuple[st
         raise _refused(folder, f"its signature cannot be read: {reason}") from error
     if key is None or statement is None:
         raise _refused(folder, "no key that is trusted here (your own, and those in keys/) made its signature")
-    return key, {resource.name: resource.digest for resource in statement.predicate.resources}
+    return Signed(key, {resource.name: resource.digest for resource in statement.predicate.resources})
 
 
 def _signer(payload: bytes, signature: bytes, trusted: Mapping[str, TrustedKey]) -> str | None:

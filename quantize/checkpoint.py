@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench.errors import StreamproofError
+from bench.report.keys import trusted_keys
+from quantize.attested import check_attested
+from quantize.hashes import Hashes
 from recipes.fingerprint import folder_sha256
 from recipes.schema import Checkpoint
 
@@ -40,7 +44,8 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
     """Finds a checkpoint, and downloads no more than a tokenizer: weights are the engine's to load.
 
     Raises:
-        StreamproofError: the folder is not there, or the hub cannot be reached or does not have it.
+        StreamproofError: the folder is not there, a quantized checkpoint was not audited and signed, or the hub cannot
+            be reached or does not have it.
     """
     if checkpoint.kind == "hub":
         return _from_hub(checkpoint)
@@ -48,16 +53,31 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
     if not (folder / "config.json").is_file():
         raise StreamproofError(
             f"The checkpoint {checkpoint.name} is not there: {folder / 'config.json'} does not exist.",
-            remedy="Put the quantized checkpoint there, or name another folder with --set checkpoint.name=..."
+            remedy="Make it with `just quantize`, or name another folder with --set checkpoint.name=..."
             if checkpoint.kind == "quantized"
             else f"It belongs to the repository: git checkout -- {checkpoint.name}",
         )
+    if checkpoint.kind == "quantized" and not checkpoint.unaudited:
+        return ResolvedCheckpoint(model=str(folder), tokenizer=folder, revision=None, sha256=_attested_sha256(folder))
     digest = folder_sha256(folder)
     if checkpoint.kind == "dummy":
         config = json.loads((folder / "config.json").read_text())
         size = config.get("text_config", config)["vocab_size"]
         return ResolvedCheckpoint(model=str(folder), tokenizer=TOY, revision=None, sha256=digest, vocab_size=size)
     return ResolvedCheckpoint(model=str(folder), tokenizer=folder, revision=None, sha256=digest)
+
+
+def _attested_sha256(folder: Path) -> str:
+    """The hash over a checkpoint that was audited and signed.
+
+    As `folder_sha256`, but without the signature: who makes the same checkpoint again has the same fingerprint.
+
+    Raises:
+        StreamproofError: it was not, or its files are not those.
+    """
+    trusted = trusted_keys(allow_list=REPOSITORY / "keys")
+    digests = check_attested(folder, trusted, hashes=Hashes(None)).digests
+    return hashlib.sha256("".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()).hexdigest()
 
 
 def _from_hub(checkpoint: Checkpoint) -> ResolvedCheckpoint:

@@ -25,12 +25,14 @@ class Hashes:
     """Hashes of files, remembered.
 
     Args:
-        store: file to remember them in; what cannot be read there is forgotten.
+        store: file to remember them in; what cannot be read there is forgotten. None remembers nothing.
     """
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path | None) -> None:
         self._store = store
         self._known: dict[str, str] = {}
+        if store is None:
+            return
         with suppress(OSError, ValueError):
             known = json.loads(store.read_bytes())
             self._known = {key: value for key, value in known.items() if isinstance(value, str)}
@@ -52,7 +54,7 @@ class Hashes:
                 self._known[keys[path]] = digest
                 if on_file is not None:
                     on_file(path)
-        if missing:
+        if missing and self._store is not None:
             self._store.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._store, canonical_json(self._known))
         return {path: self._known[key] for path, key in keys.items()}

@@ -58,6 +58,8 @@ class Checkpoint(Strict):
             and the report records it.
         precision: what the weights are stored in ("bf16", "fp8", "nvfp4"), for the claims that depend on it.
         real: False for toys and dummy weights: no published claim can be reproduced with them.
+        unaudited: true serves a quantized checkpoint whose audit failed or is missing, or that nobody signed; the
+            report's title then says so. It is left out otherwise.
     """
 
     kind: Literal["hub", "quantized", "bundled", "dummy"]
@@ -65,6 +67,7 @@ class Checkpoint(Strict):
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     precision: Literal["bf16", "fp8", "nvfp4"]
     real: bool
+    unaudited: Literal[True] | None = None
 
 
 class Engine(Strict):

@@ -68,6 +68,7 @@ def not_real(
     found = {
         "dummy weights": dummy,
         "toy weights": not dummy and not checkpoint.real,
+        "unaudited checkpoint": bool(checkpoint.unaudited),
         "synthetic acceptance": json_table(flags.get("speculative_config")).get("rejection_sample_method")
         == "synthetic",
         "CPU": recipe.hardware.kind == "cpu",

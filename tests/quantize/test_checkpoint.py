@@ -30,7 +30,7 @@ def test_dummy_weights_have_a_vocabulary_and_borrow_the_toys_tokenizer() -> None
 def test_a_checkpoint_that_nobody_has_made_yet() -> None:
     with pytest.raises(StreamproofError, match="A3B-NVFP4 is not there") as caught:
         resolve(load_recipe("b200-nvfp4").checkpoint)
-    assert "quantized" in caught.value.remedy
+    assert "just quantize" in caught.value.remedy
 
 
 class Hub(BaseHTTPRequestHandler):

@@ -99,9 +99,9 @@ def test_the_tool_of_model_signing_verifies_it(made: Made) -> None:
     assert (made.keys / PRIVATE_NAME).stat().st_mode & 0o077 == 0
 
 
-def test_we_verify_it_and_see_every_change(made: Made, tmp_path: Path) -> None:
+def test_we_verify_it(made: Made) -> None:
     trusted = trusted_keys(allow_list=None, own_folder=made.keys)
-    assert check_attested(made.out, trusted, hashes=Hashes(tmp_path / "hashes")) in trusted
+    assert check_attested(made.out, trusted, hashes=Hashes(None)).key_id in trusted
 
 
 def test_manifests_say_what_went_in_and_what_it_took(made: Made) -> None:
@@ -180,7 +180,7 @@ def test_a_client_that_died_at_any_write_is_taken_up_to_the_same_bytes(
     assert died.returncode == 9, died.stdout + died.stderr
     if (tmp_path / NAME).exists():  # then it is whole
         trusted = trusted_keys(allow_list=None, own_folder=made.keys)
-        check_attested(tmp_path / NAME, trusted, hashes=Hashes(tmp_path / "hashes"))
+        check_attested(tmp_path / NAME, trusted, hashes=Hashes(None))
     done = made.run(*options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert contents(tmp_path / NAME, without=(SIGNATURE, FILE_NAME)) == contents(
