@@ -89,6 +89,8 @@ def open_checkpoint(folder: Path, *, what: str = "checkpoint") -> Checkpoint:
             f"The {what} {folder} holds no config.json and no weights.",
             remedy="Name the folder that holds config.json and the *.safetensors files.",
         )
+    if not weights and not checkpoint.pickles:
+        checkpoint.fault("*.safetensors", "is missing: there are no weights")
     checkpoint.config = _json(checkpoint, CONFIG) or {}
     if HF_QUANT_CONFIG in names:
         checkpoint.hf_quant_config = _json(checkpoint, HF_QUANT_CONFIG)

@@ -25,9 +25,12 @@ _STYLES: Final = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.N
 
 
 def shown(audit: Audit) -> RenderableType:
-    """The outcome for people. What comes from the checkpoint is plain text: nothing in it is markup."""
+    """The outcome for people; of another format than NVFP4 only its files.
+
+    What comes from the checkpoint is plain text: nothing in it is markup.
+    """
     table = Table("", "gate", "verdict", "what was found", box=None, pad_edge=False, padding=(0, 1))
-    for gate in audit.gates:
+    for gate in audit.gates if audit.format.is_nvfp4 else audit.gates[:1]:
         verdict = Text(gate.verdict, style=_STYLES[gate.verdict], overflow="fold")
         table.add_row(str(gate.number), gate.name, verdict, Group(*_found(gate)))
     return Group(table, Text(), *_summary(audit))

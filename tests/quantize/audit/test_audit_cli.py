@@ -75,6 +75,13 @@ def test_the_same_bytes_give_the_same_file(folder: Path, source: Path) -> None:
     assert str(folder.parent).encode() not in first
 
 
+def test_another_format_is_named_once(source: Path) -> None:
+    result = RUN.invoke(app, [str(source)])
+    assert result.exit_code == 3
+    assert result.output.count("not an NVFP4 checkpoint of ModelOpt") == 1
+    assert "NOT AUDITED  source: not an NVFP4 checkpoint" in result.output
+
+
 @pytest.mark.parametrize("arguments", [[], ["x", "--processes", "0"], ["x", "y"], ["x", "--no-such-option"]])
 def test_wrong_usage(arguments: list[str]) -> None:
     assert RUN.invoke(app, arguments).exit_code == 2

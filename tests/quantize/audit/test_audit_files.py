@@ -142,6 +142,11 @@ def pickle(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04.")
 
 
+def no_weights(folder: Path) -> None:
+    for file in (SHARD, OTHER, INDEX):
+        (folder / file).unlink()
+
+
 def no_index(folder: Path) -> None:
     (folder / INDEX).unlink()
 
@@ -183,6 +188,7 @@ DAMAGES: list[Any] = [
     (linked_out, "a link that leads out of the folder"),
     (pipe, "it is no plain file"),
     (pickle, "pytorch_model.bin is a pickle, which runs code"),
+    (no_weights, "there are no weights"),
     (no_index, "nothing says that the 2 shards are all"),
     (nan_config, "config.json cannot be read: it holds NaN"),
 ]
