@@ -91,7 +91,7 @@ def _check_modules(scene: Scene, findings: Findings) -> None:
 
 
 def _check_engine(scene: Scene, inventory: Inventory, findings: Findings) -> None:
-    """VLLM builds packed layers, and all experts of a layer, as one: they are all quantized or none is."""
+    """The engine builds packed layers, and all experts of a layer, as one: they are all quantized or none is."""
     members: dict[str, list[str]] = defaultdict(list)
     for module, linear in inventory.linears.items():
         if scene.contents.holds(module):
@@ -104,12 +104,10 @@ def _check_engine(scene: Scene, inventory: Inventory, findings: Findings) -> Non
             findings.add(layer, f"is one layer for vLLM, but only partly quantized: {some} is not")
             continue
         left_out = scene.ignored.engine_leaves_out(layer, modules)
-        told = {scene.ignored.leaves_out(module) for module in modules} == {left_out}
-        if left_out == bool(quantized) and told is False:  # where the list itself is untrue, that has been said
-            state = "unquantized" if left_out else "quantized"
-            findings.add(
-                layer, f"is {'quantized' if quantized else 'unquantized'}, but vLLM 0.26.0 reads it as {state}"
-            )
+        said = {scene.ignored.leaves_out(module) for module in modules} == {left_out}  # by `_check_modules`
+        if left_out == bool(quantized) and not said:
+            here, there = ("quantized", "unquantized") if quantized else ("unquantized", "quantized")
+            findings.add(layer, f"is {here}, but vLLM 0.26.0 reads it as {there}")
 
 
 def _preset(scene: Scene) -> str:
@@ -135,7 +133,7 @@ def kv_gate(scene: Scene) -> Gate:
         value = scene.scalars.get(name)
         if value is not None and not is_scale(value):
             findings.add(name, f"is {value:g}, not a positive number")
-    attention = _attention(scene)
+    attention = None if scene.inventory is None else scene.inventory.attention
     if found and scene.kv_cache is None:
         findings.add("kv_cache_scheme", f"is not declared, but there are {len(found):,} KV scales")
     elif found and attention is not None:
@@ -148,7 +146,3 @@ def kv_gate(scene: Scene) -> Gate:
     figures = {"KV scales": len(found), "of a calibrated cache": expected, "declared": scene.kv_cache or "none"}
     unknown = "which layers are attention layers is not known for this model" if found and attention is None else ""
     return findings.gate(f"the KV cache is {how}", "KV scales are missing or broken", figures, unchecked=unknown)
-
-
-def _attention(scene: Scene) -> list[str] | None:
-    return None if scene.inventory is None else scene.inventory.attention

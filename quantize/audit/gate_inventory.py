@@ -108,17 +108,13 @@ def sizes_gate(scene: Scene) -> Gate:
     """Gate 2: the type and shape of every tensor, and the sum of all sizes to the byte."""
     findings = Findings(GateName.SIZES)
     predicted, values = 0, 0
-    unknown = False
     for module, parts in scene.contents.quantized.items():
-        shape = scene.shape_of(module)
-        unknown = unknown or shape is None
-        rows, columns = shape or _declared_shape(parts)
+        rows, columns = scene.shape_of(module) or _declared_shape(parts)
         values += rows * columns
         for part, tensor in parts.items():
             predicted += _check_part(findings, part, tensor, rows, columns)
     for name, tensor in scene.contents.plain.items():
         predicted += _check_plain(scene, findings, name, tensor)
-        unknown = unknown or (scene.inventory is None and scene.original is None)
     for tensor in scene.contents.kv_scales.values():
         predicted += 4
         if not is_scalar(tensor):
@@ -127,6 +123,7 @@ def sizes_gate(scene: Scene) -> Gate:
     said = scene.checkpoint.total_size
     if said is not None and said != actual:
         findings.add(INDEX, f"says total_size {said:,}; the tensors have {actual:,} bytes")
+    unknown = scene.inventory is None and scene.original is None
     stored = sum(part.size for parts in scene.contents.quantized.values() for part in parts.values())
     figures = {
         "predicted bytes": predicted,
