@@ -14,12 +14,14 @@ from quantize.audit.model import GateName
 from quantize.audit.run import audit_checkpoint
 from tests.quantize.audit.auditing import audited, failing, offence
 from tests.quantize.audit.synthetic import (
+    E4M3_POSITIVE,
     TEXT,
     Folder,
     Tensors,
     bf16,
     floats,
     matrices,
+    nearest_e2m1,
     quantize,
     scale_2_of,
     source_tensors,
@@ -344,3 +346,36 @@ def test_a_wrong_total_size_in_the_index(sound: Folder, source: Path, tmp_path: 
     audit = audit_checkpoint(original_write, source=source, processes=1)
     assert failing(audit) == {GateName.SIZES}
     assert "says total_size 9" in offence(audit, GateName.SIZES)
+
+
+def test_a_block_with_a_scale_of_its_own(sound: Folder, tensors: Tensors, source: Path, tmp_path: Path) -> None:
+    """Its values round right in that scale; only the other blocks show that it is not the calibration's."""
+    folder = sound.copy()
+    scale_2 = float(folder.tensors[f"{GATE}.weight_scale_2"][1])
+    row = floats(matrices(tensors)[GATE])[3:4].copy()
+    row[0, 16] = 2 * np.abs(row).max()  # a larger value than there is, for a larger scale
+    _, scales = quantize(row, scale_2)
+    values = row[0, 16:32] / (E4M3_POSITIVE[scales[0, 1]] * scale_2)
+    values[0] *= floats(matrices(tensors)[GATE])[3, 16] / row[0, 16]
+    codes = np.array([nearest_e2m1(float(value)) for value in values], np.uint8)
+    folder.tensors[f"{GATE}.weight"][1][3, 8:16] = codes[0::2] | (codes[1::2] << 4)
+    folder.tensors[f"{GATE}.weight_scale"][1][3, 1] = scales[0, 1]
+    audit = audited(folder, tmp_path, source)
+    assert failing(audit) == {GateName.DEQUANTIZED}
+    assert "1 block scales are not those of max calibration" in offence(audit, GateName.DEQUANTIZED)
+
+
+def test_a_source_in_f32_is_compared_too(sound: Folder, tensors: Tensors, tmp_path: Path) -> None:
+    wide: Tensors = {name: ("F32", floats(values)) for name, (_, values) in tensors.items()}
+    audit = audited(sound, tmp_path, Folder(wide).write(tmp_path / "source"))
+    assert failing(audit) == {GateName.UNQUANTIZED}  # it was not carried over byte by byte
+    assert audit.gate(GateName.DEQUANTIZED).figures["weights compared"] == 37
+
+
+def test_unequal_input_scales_of_packed_layers_are_a_note(sound: Folder, source: Path, tmp_path: Path) -> None:
+    folder = sound.copy()
+    set_value(f"{UP}.input_scale", 0.5)(folder)
+    audit = audited(folder, tmp_path, source)
+    assert audit.passed
+    note = "1 groups of packed layers have unequal input scales; vLLM takes the largest"
+    assert audit.gate(GateName.SCALES).notes == (note,)
