@@ -96,24 +96,28 @@ def export_caches(folder: Path, out: Path) -> None:
     """
     if out.exists():
         raise UsageError(f"{out} is there already.", remedy="Remove it, or name another place with --out.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
-        made = Path(scratch) / out.name
-        if out.name.endswith(SUFFIX):
-            time = int((folder / caches.MANIFEST).stat().st_mtime)
-            archive = pack(
-                ARCHIVE,
-                folder_files(folder, ""),
-                Path(scratch),
-                file_name="whole",
-                compress=True,
-                part_size=_WHOLE,
-                time=time,
-            )
-            made = Path(scratch) / archive.parts[0].name
-        else:
-            _copy(folder, made)
-        made.rename(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+            made = Path(scratch) / out.name
+            if out.name.endswith(SUFFIX):
+                made = _packed(folder, Path(scratch))
+            else:
+                _copy(folder, made)
+            made.rename(out)
+    except OSError as error:
+        raise StreamproofError(
+            f"{error.filename or out} cannot be written: {error.strerror}",
+            remedy="Make room there, or name another place with --out.",
+        ) from error
+
+
+def _packed(folder: Path, scratch: Path) -> Path:
+    """One file with all of a folder, which is the same every time."""
+    time = int((folder / caches.MANIFEST).stat().st_mtime)
+    files = folder_files(folder, "")
+    archive = pack(ARCHIVE, files, scratch, file_name="whole", compress=True, part_size=_WHOLE, time=time)
+    return scratch / archive.parts[0].name
 
 
 def import_caches(source: Path, root: Path, trust: Trust, *, say: Say) -> list[MadeWith]:

@@ -149,10 +149,10 @@ def prune(
     freed = 0
     for stored in stored_caches(caches_home()):
         if _is_stale(stored, limit) if only is None else _is_named(stored, only):
-            freed += stored.size
-            console.print(f"{'would remove' if dry_run else 'removed'} {stored.folder}", soft_wrap=True)
             if not dry_run:
                 remove(stored)
+            freed += stored.size
+            console.print(f"{'would remove' if dry_run else 'removed'} {stored.folder}", soft_wrap=True)
     console.print(f"{freed / 1e6:,.1f} MB{' could be freed' if dry_run else ' freed'}")
 
 

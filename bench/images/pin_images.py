@@ -105,7 +105,11 @@ def _finding(  # noqa: PLR0913  the fields of a finding
 def _moved(reference: Reference, pin: ImagePin, registries: Registries) -> str:
     """What it means that the tag names something else than what is pinned."""
     note = "" if pin.how == ASKED else f"; the pinned digest was {pin.how.partition(':')[0]}"
-    if registries.has(reference, pin.index):
+    try:
+        there = registries.has(reference, pin.index)
+    except NotAskedError:  # that it moved is known; whether the old one is still there is not
+        return f"the tag {reference.tag} moved: it names another image now{note}"
+    if there:
         return f"the tag {reference.tag} moved: it names another image now, the pinned one is still there{note}"
     return f"the tag {reference.tag} names another image, and the registry has none of the pinned digest{note}"
 

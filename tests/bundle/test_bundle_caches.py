@@ -122,6 +122,12 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
         export_caches(folder, tmp_path / "there")
 
 
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StreamproofError, match="file cannot be written"):
+        export_caches(make(tmp_path / "here"), tmp_path / "file" / "out")
+
+
 def tar_with(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:
     with tarfile.open(path, "w:xz") as tar:
         for member, content in members:

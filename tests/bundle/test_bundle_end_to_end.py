@@ -18,7 +18,9 @@ from bench.bundle.make import Made, make_bundle
 from bench.bundle.requirements import without
 from bench.bundle.wheels import Host
 from bench.engine.caches import MadeWith, open_caches, read_manifest
+from bench.engine.pins import load_pins
 from bench.errors import StreamproofError, UsageError
+from bench.images.definition import image_definition
 from bench.observe.packages import packages_sha256
 from recipes.load import load_recipe
 from tests.bundle.handmade import PYTHON
@@ -64,6 +66,17 @@ def test_the_client_answers(host: BareHost) -> None:
     assert answer.returncode == 0, answer.stderr
     answer = host.run(["streamproof-cpu/streamproof", "recipes", "--json"])
     assert "h200-fp8-dummy" in [entry["target"] for entry in json.loads(answer.stdout)], answer.stderr
+
+
+@pytest.mark.parametrize("target", ["cpu", "h200-fp8", "b200-nvfp4"])
+def test_an_image_has_the_same_definition_there(host: BareHost, workshop: Workshop, target: str) -> None:
+    """By which a run finds the image that came with a bundle."""
+    here = image_definition(
+        target, pins=load_pins(workshop.repository / "docker/pins.toml"), repository=workshop.repository
+    )
+    ask = f"from bench.images.definition import image_definition; print(image_definition('{target}').tag)"
+    answer = host.run(["streamproof-cpu/client-env/bin/python", "-I", "-c", ask])
+    assert answer.stdout.strip() == here.tag, answer.stderr
 
 
 def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(host: BareHost, host_python: Path) -> None:

@@ -23,7 +23,7 @@ from bench.images.pin_locks import find_locks
 from bench.images.registry import Registries
 from recipes.load import load_recipe, targets
 from tests.bundle.wheelhouse import write_wheel
-from tests.images.registry_server import Registry, Reply, digest, running_registry, web
+from tests.images.registry_server import MANIFEST, Registry, Reply, as_json, digest, running_registry, web
 
 COMMIT, OTHER_COMMIT = "a" * 40, "b" * 40
 TODAY = dt.date(2026, 12, 24)
@@ -170,6 +170,23 @@ def test_a_tag_that_moved_is_loud_and_names_what_it_touches(place: Place, regist
         'how = "asked of the registry"',
     }
     assert load_pins.__wrapped__(place.pins).image("vllm-openai").index == new_index
+
+
+def test_a_tag_that_moved_stays_so_where_the_old_digest_cannot_be_asked_for(place: Place) -> None:
+    config = as_json({"os": "linux", "architecture": "amd64", "config": {}})
+    manifest = as_json({"config": {"digest": digest(config)}})
+
+    def answer(path: str, _: dict[str, str]) -> Reply:
+        if path.endswith("/v1"):
+            return Reply(200, manifest, {"Content-Type": MANIFEST})
+        return Reply(200, config) if path.endswith(digest(config)) else Reply(429, b"")
+
+    with web(answer) as server:
+        place.pin_image(f"{server.address}/public/vllm:v1", digest(b"old"))
+        code, said = place.pin(only="images", check=True)
+    assert code == OUT_OF_DATE
+    assert "the tag v1 moved: it names another image now; the pinned digest was second-hand" in said
+    assert digest(manifest) in said
 
 
 def test_a_pinned_digest_that_the_registry_never_had(place: Place, registry: Registry) -> None:

@@ -49,14 +49,29 @@ def load_image(folder: Path, image: Image) -> bool:
     Raises:
         Refusal: Docker could not load it, or has another one under its name then. None of it is left.
     """
-    if _inspect(image.id, image):
+    is_new = not _inspect(image.id, image)
+    if is_new:
+        _load(folder)
+    else:
         _docker("tag", image.id, image.reference)
-        return False
+    if not _inspect(image.reference, image):
+        if is_new:
+            remove_image(image)
+        raise Refusal(
+            f"what Docker has as {image.reference} now is not the image that was signed",
+            "Update Docker, then install again.",
+        )
+    return is_new
+
+
+def remove_image(image: Image) -> None:
+    """Takes an image back out of Docker, as far as nothing else uses it."""
+    _docker("image", "rm", image.reference)
+
+
+def _load(folder: Path) -> None:
     with subprocess.Popen(  # noqa: S603  Docker's own command
-        [_DOCKER, "load", "--quiet"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        [_DOCKER, "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as loading:
         with suppress(BrokenPipeError):  # it has ended: what it says, below, tells why
             _write_tar(folder, cast("IO[bytes]", loading.stdin))
@@ -68,18 +83,6 @@ def load_image(folder: Path, image: Image) -> bool:
             f"Docker could not load the image: {_last_line(said)}",
             "See that Docker's own disk has room (docker system df), then install again.",
         )
-    if not _inspect(image.reference, image):
-        remove_image(image)
-        raise Refusal(
-            f"what Docker loaded as {image.reference} is not the image that was signed",
-            "Update Docker, then install again.",
-        )
-    return True
-
-
-def remove_image(image: Image) -> None:
-    """Takes an image back out of Docker, as far as nothing else uses it."""
-    _docker("image", "rm", image.reference)
 
 
 def _inspect(name: str, image: Image) -> bool:
