@@ -164,8 +164,8 @@ def require_room(client: docker.DockerClient) -> None:
         return
     if free_gib < ROOM_GIB:
         raise DockerUnavailableError(
-            f"the disk of Docker's own files is full: {free_gib:.1f} GiB are free at {root}; log and compiled code of an "
-            f"engine need {ROOM_GIB:g}",
+            f"the disk of Docker's own files is full: {free_gib:.1f} GiB are free at {root}; log and compiled code of "
+            f"an engine need {ROOM_GIB:g}",
             remedy="docker system df shows what takes it; docker image prune removes images without a name.",
         )
 
