@@ -65,9 +65,9 @@ def with_ignored(
 def shards(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
     """Names in their order, in groups of at most `limit` bytes; a larger tensor has a group of its own."""
     groups: list[list[str]] = []
-    used = limit
+    used = 0
     for name, size in sizes.items():
-        if used + size > limit:
+        if not groups or used + size > limit:
             groups.append([])
             used = 0
         groups[-1].append(name)

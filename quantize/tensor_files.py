@@ -60,7 +60,7 @@ def copy_tensors(path: Path, tensors: Iterable[Placed]) -> None:
     Raises:
         OSError: the disk is full, or a file cannot be read or has become shorter.
     """
-    ordered = sorted(tensors, key=lambda placed: (-BITS[placed.tensor.dtype], placed.tensor.name))
+    ordered = _ordered(tensors)
     header = _header([(p.tensor.name, p.tensor.dtype, p.tensor.shape, p.tensor.size) for p in ordered])
     temporary = beside(path)
     try:
@@ -91,8 +91,12 @@ def write_tensor(path: Path, tensor: InMemory) -> None:
 
 def file_size(tensors: Iterable[Placed]) -> int:
     """Bytes that `copy_tensors` would write."""
-    entries = [(p.tensor.name, p.tensor.dtype, p.tensor.shape, p.tensor.size) for p in tensors]
+    entries = [(p.tensor.name, p.tensor.dtype, p.tensor.shape, p.tensor.size) for p in _ordered(tensors)]
     return len(_header(entries)) + sum(size for *_, size in entries)
+
+
+def _ordered(tensors: Iterable[Placed]) -> list[Placed]:
+    return sorted(tensors, key=lambda placed: (-BITS[placed.tensor.dtype], placed.tensor.name))
 
 
 def _header(entries: Sequence[tuple[str, str, tuple[int, ...], int]]) -> bytes:
