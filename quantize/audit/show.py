@@ -39,14 +39,15 @@ def shown(audit: Audit) -> RenderableType:
 def _found(gate: Gate) -> Iterator[Text]:
     yield Text(gate.says, overflow="fold")
     if gate.figures:
-        yield Text(", ".join(f"{name} {_figure(value)}" for name, value in gate.figures.items()), "dim")
+        figures = ", ".join(f"{name} {_figure(value)}" for name, value in gate.figures.items())
+        yield Text(figures, "dim", overflow="fold")
     for offender in gate.offenders[:SHOWN]:
         yield Text.assemble(("  ", ""), (offender.name, "bold"), f" {offender.reason}", overflow="fold")
     more = gate.offending - min(len(gate.offenders), SHOWN)
     if gate.offenders and more > 0:
         yield Text(f"  and {more:,} more", "dim")
     for note in gate.notes:
-        yield Text(f"  note: {note}", "cyan")
+        yield Text(f"  note: {note}", "cyan", overflow="fold")
 
 
 def _figure(value: Figure) -> str:

@@ -2,7 +2,8 @@
 
 Work goes out in batches of some tens of MiB, so that a process is never asked for less than it takes to ask it, and no
 core waits long for the last one. Workers ignore Ctrl-C: it comes to this process, which lets the batches under way end
-(a fraction of a second), drops the rest and leaves no process behind.
+(a fraction of a second), drops the rest and leaves no process behind. Where this process is killed, they end by
+themselves.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -115,7 +117,7 @@ def _in_turn(batches: Iterable[list[Job]]) -> Iterator[tuple[list[Job], list[Res
 
 def _in_parallel(batches: Sequence[list[Job]], workers: int) -> Iterator[tuple[list[Job], list[Result]]]:
     context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads' locks
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     try:
         under_way = {pool.submit(_do, batch): batch for batch in batches}
         for future in as_completed(under_way):
@@ -124,8 +126,16 @@ def _in_parallel(batches: Sequence[list[Job]], workers: int) -> Iterator[tuple[l
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(batch: Sequence[Job]) -> list[Result]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -97,8 +98,13 @@ def test_differences_are_counted_over_all_pieces(tmp_path: Path, monkeypatch: py
     assert (found.differing, found.first) == (3, 12)
 
 
-def test_ctrl_c_leaves_no_process_behind(folder: Path, source: Path) -> None:
-    """Ctrl-C goes to the whole group of processes, as in a terminal."""
+@pytest.mark.parametrize(
+    ("end", "whom"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill), (signal.SIGKILL, os.kill)]
+)
+def test_however_it_ends_no_process_is_left(
+    end: signal.Signals, whom: Callable[[int, int], None], folder: Path, source: Path
+) -> None:
+    """Ctrl-C goes to the whole group of processes, as in a terminal; the others to the audit alone."""
     script = """
 import sys
 from pathlib import Path
@@ -122,9 +128,9 @@ if __name__ == "__main__":
         assert running.stdout.readline() == "working\n"
         everyone = psutil.Process(running.pid).children(recursive=True)
         assert everyone
-        os.killpg(running.pid, signal.SIGINT)
+        whom(running.pid, end)
         _, errors = running.communicate(timeout=30)
         assert running.returncode != 0
-        assert errors.rstrip().endswith("KeyboardInterrupt")
+        assert end is not signal.SIGINT or errors.rstrip().endswith("KeyboardInterrupt")
         _, left = psutil.wait_procs(everyone, timeout=30)
         assert left == []
