@@ -55,7 +55,7 @@ def _quality(quality: Quality) -> Iterator[str]:
     yield "## Loss"
     yield ""
     if quality.weights_only:
-        yield "Only the weights are quantized here; activations and KV cache are BF16. What is served loses something else."
+        yield "Only the weights are quantized here; activations and KV cache are BF16: this is not the served loss."
         yield ""
     slices = [quality.all, *quality.roles, *quality.positions]
     names = ["all", *(f"{part.name} tokens" for part in quality.roles), *(f"token {p.name}" for p in quality.positions)]
