@@ -103,6 +103,7 @@ _MARKERS: Final[tuple[tuple[str, Stage], ...]] = (
     ("Starting vLLM API server", Stage.SERVER),  # before 0.15
     ("Available routes are:", Stage.READY),  # all that a server says of itself at --uvicorn-log-level warning
     ("Application startup complete", Stage.READY),
+    ("Processed prompts:", Stage.READY),  # no server: the bar of vLLM's offline class
     ("Avg prompt throughput:", Stage.READY),  # where the log begins after the start
 )
 

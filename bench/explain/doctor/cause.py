@@ -52,7 +52,7 @@ def causes(start: Start, known: Knowledge) -> Causes:
 def _outcome(start: Start, root: Seen | None, echoes: tuple[Seen, ...]) -> Outcome:
     if root is not None:
         return "failed"
-    if echoes or start.last_death:
+    if start.last_death or (echoes and start.stopped is None):
         return "unexplained"
     return "served" if start.stage.value == "ready" else "unfinished"
 

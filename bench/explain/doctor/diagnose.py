@@ -128,6 +128,8 @@ def diagnose(start: Start, known: Knowledge) -> Diagnosis:
     root, entry = _explain(found, matcher)
     stage = _stage(start, root, entry, known)
     failure = root.failure if root else None
+    if root is not None:
+        matcher.prefer(root)
     side = tuple(
         finding
         for finding in (matcher.finding(entry, None) for entry in known.entries if entry.kind != "failure")
@@ -174,6 +176,12 @@ class _Matcher:
         self._outcome = outcome
         self._release = release
         self.texts = {name: _number(value) for name, value in start.values.items()}
+
+    def prefer(self, seen: Seen) -> None:
+        """Texts take their values from the failure that they explain, where other ranks say other ones."""
+        for line in seen.failure.text.split("\n"):
+            for reading in self._known.readings:
+                self.texts |= {name: _number(value) for name, value in reading.read(line).items()}
 
     def best(self, seen: Seen | None) -> Entry | None:
         """The failure's entry: the one of the highest precedence, then the one that asks for most."""

@@ -62,6 +62,8 @@ def test_an_empty_log_is_called_empty(data: bytes) -> None:
 
 
 def test_any_other_text_is_no_log_of_vllm() -> None:
+    build = ["[7/400] Building CUDA object /home/user/vllm/v1/x.o", "FAILED: vllm/model_executor/y.o"]
+    assert s.read(build).verdict is Verdict.NO_LOG
     log = s.read(["Dear diary,", "the weather was fine.", "RuntimeError: none of our business"])
     assert (log.verdict, log.problem) == (Verdict.NO_LOG, "No line of this log is vLLM's.")
 

@@ -174,3 +174,27 @@ def test_lines_without_a_process_of_releases_before_processes_were_named() -> No
 def test_indentation_that_was_lost_in_copying() -> None:
     lines = [" ".join(line.split()) for line in s.until("torch.compile took") + s.died(s.PROFILING, OOM)]
     assert s.named(lines) == "profile-run-oom"
+
+
+def test_the_values_are_those_of_the_failure_that_is_explained() -> None:
+    said = (
+        "ValueError: Free memory on device cuda:{} ({}/79.18 GiB) on startup is less than desired "
+        "GPU memory utilization (0.92, 72.84 GiB)."
+    )
+    lines = loading(2) + rank(0, s.DEVICE, said.format(0, 54.34)) + rank(1, s.DEVICE, said.format(1, 53.76))
+    found = s.diagnosis(lines)
+    assert found.allocation is not None
+    assert found.allocation.startswith("none: 54.34 of 79.18 GiB are free")
+
+
+def test_somebody_who_interrupts_a_start_is_no_failure_of_it() -> None:
+    lines = s.until("world_size") + s.traceback(["run_server", "signal_handler"], "KeyboardInterrupt: terminated")
+    found = s.diagnosis(lines)
+    assert (found.outcome, found.stopped, found.reached) == ("unfinished", True, "device-init")
+    served = s.until("Application startup complete") + s.traceback(["run"], "KeyboardInterrupt: terminated")
+    assert s.read(served).verdict is Verdict.HEALTHY
+
+
+def test_an_offline_run_is_served_when_its_prompts_are() -> None:
+    lines = [*s.until("init engine (profile"), "Processed prompts: 100%|███| 4/4 [00:00<00:00,  8.46it/s]"]
+    assert s.read(lines).verdict is Verdict.HEALTHY

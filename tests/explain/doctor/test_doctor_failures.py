@@ -281,6 +281,31 @@ CASES: list[tuple[str, str, list[str]]] = [
             ),
         ],
     ),
+    (
+        "setting-refused",
+        "config-validation",
+        s.until("non-default")
+        + s.traceback(
+            ["create_engine_config"],
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n  No",
+        ),
+    ),
+    (
+        "batched-below-length",
+        "config-validation",
+        s.until("non-default")
+        + s.traceback(
+            ["create_engine_config"],
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for SchedulerConfig\n"
+            "  Value error, max_num_batched_tokens (2048) is smaller than max_model_len (4096).",
+        ),
+    ),
+    (
+        "kernel-image-invalid",
+        "kernel-warmup/JIT",
+        s.until("Starting to load")
+        + s.died(s.PROFILING, "RuntimeError: Triton Error [CUDA]: device kernel image is invalid"),
+    ),
     ("chunk-too-big", "bench-client", s.traceback(["async_request", "iter_any"], "ValueError: Chunk too big")),
     (
         "client-timeout",
