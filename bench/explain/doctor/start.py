@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LONGEST_QUOTE: Final = 400
 """Characters kept of a quoted line."""
+_SHORT_QUOTE: Final = 200
+_BEGINNING: Final = 72
+"""Characters of a long line's beginning that are kept beside the part that tells: process, level, time, source."""
 _TAIL: Final = 6
 _MOST_FAILURES: Final = 60
 """Failures kept from the start of the log, and again as many from its end."""
@@ -262,7 +265,7 @@ class Start:
             if phrase.pieces[0] in lowered and phrase.is_in(lowered):
                 old = self.seen.get(phrase.text)
                 self.seen[phrase.text] = (
-                    Quote(line.number, line.text[:LONGEST_QUOTE])
+                    Quote(line.number, _around(line.text, phrase.pieces[0]))
                     if old is None
                     else Quote(old.line, old.text, old.count + 1)
                 )
@@ -280,7 +283,7 @@ class Start:
         for name, value in reading.read(line.message).items():
             kept = keep(reading.keep, self.values.get(name), value)
             if kept is value:
-                self.value_quotes[name] = Quote(line.number, _around(line.text, reading.head))
+                self.value_quotes[name] = Quote(line.number, _around(line.text, reading.head.lower()))
             self.values[name] = kept
 
     def _note(self, failure: Failure, key: tuple[str, str]) -> None:
@@ -303,10 +306,12 @@ class Start:
         return max(stages, key=_ORDER.__getitem__, default=Stage.LAUNCH)
 
 
-def _around(text: str, head: str) -> str:
-    """A long line, cut to the part with a value in it."""
-    at = text.find(head)
-    return text[:LONGEST_QUOTE] if at < LONGEST_QUOTE // 4 else "… " + text[at : at + LONGEST_QUOTE // 2]
+def _around(text: str, piece: str) -> str:
+    """A long line, cut to its beginning and the part with a piece (in lower case) in it."""
+    at = text.lower().find(piece)
+    if len(text) <= _SHORT_QUOTE or at < _SHORT_QUOTE // 2:
+        return text[:LONGEST_QUOTE]
+    return f"{text[:_BEGINNING]} … {text[at : at + LONGEST_QUOTE - _BEGINNING]}"
 
 
 def _kind(process: str) -> str:

@@ -87,7 +87,7 @@ def test_a_downgrade_says_what_it_costs(capsys: pytest.CaptureFixture[str], down
     doctor([downgraded])
     text = said(capsys)
     assert "DOWNGRADED" in text
-    assert "costs Decode launches every kernel by itself" in text
+    assert "costs Decode steps are replayed in pieces" in text
 
 
 def test_markup_of_a_log_is_printed_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

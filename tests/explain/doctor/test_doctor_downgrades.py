@@ -190,3 +190,10 @@ def test_notes_are_no_fault() -> None:
     found = s.diagnosis(lines)
     assert {finding.entry.id for finding in found.notes} >= {"prefix-whole-blocks", "prefix-mtp-check"}
     assert s.read(lines).verdict is not Verdict.FAILED
+
+
+def test_the_telling_part_of_a_long_line_is_quoted() -> None:
+    (found,) = [f for f in s.diagnosis(CASES[0][1]).downgrades if f.entry.id == "full-graphs-lost"]
+    text = found.evidence[0].text
+    assert text.startswith("(EngineCore pid=4264) WARNING")
+    assert text.endswith("… setting cudagraph_mode=PIECEWISE")
