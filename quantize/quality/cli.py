@@ -127,6 +127,8 @@ def dequantize(
     """
     from bench.display import display_for  # noqa: PLC0415  loaded for this command only
     from quantize.quality.dequantize import dequantize as write  # noqa: PLC0415  as above
+    from quantize.quality.dequantize import tenths  # noqa: PLC0415  as above
 
-    write(folder, out)
-    display_for(quiet=False, as_json=False).note(f"In {out}")
+    display = display_for(quiet=False, as_json=False)
+    write(folder, out, on_bytes=tenths(display.note))
+    display.note(f"In {out}")

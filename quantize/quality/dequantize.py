@@ -96,6 +96,19 @@ def dequantize(folder: Path, out: Path, *, on_bytes: Callable[[int, int], None] 
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def tenths(say: Callable[[str], None]) -> Callable[[int, int], None]:
+    """For `on_bytes`: says a line whenever another tenth is written, if it is a gigabyte or more in all."""
+    told = 0
+
+    def on_bytes(done: int, total: int) -> None:
+        nonlocal told
+        if total >= 1_000_000_000 and (tenth := done * 10 // total) > told:
+            told = tenth
+            say(f"  {done / 1e9:.1f} of {total / 1e9:.1f} GB written")
+
+    return on_bytes
+
+
 def _plan(checkpoint: Checkpoint) -> list[Planned]:
     tensors = checkpoint.tensors
     quantized = {name for name, tensor in tensors.items() if tensor.dtype == "U8" and name.endswith(".weight")}

@@ -19,7 +19,7 @@ from bench.observe.environment import describe_environment
 from bench.repro import API_KEY
 from bench.workload.tokens import CheckpointTokenizer
 from quantize.quality import measure
-from quantize.quality.dequantize import dequantize
+from quantize.quality.dequantize import dequantize, tenths
 from quantize.quality.folder import identity
 from quantize.quality.judge import judge
 from quantize.quality.pairs import Pairs, pair
@@ -198,7 +198,7 @@ class _Assessment:
             self._display.note(f"{name}: taken from {folder}")
             return kept
         self._display.note(f"{name}: {where.folder}")
-        checkpoint = self._dequantized(where) if name == "quantized" and options.dequantized else where.folder
+        checkpoint = self._dequantized(where, digest) if name == "quantized" and options.dequantized else where.folder
         if options.method == "transformers":
             return measure.by_transformers(self._job, settings, folder, checkpoint=checkpoint, digest=digest)
         return measure.by_engine(self._job, settings, folder, checkpoint=checkpoint, digest=digest, flags=flags)
@@ -279,11 +279,11 @@ class _Assessment:
             flags=tuple(words) if flags else (),
         )
 
-    def _dequantized(self, where: Place) -> Path:
-        folder = self._options.out / "dequantized"
+    def _dequantized(self, where: Place, digest: str) -> Path:
+        folder = self._options.out / f"dequantized-{digest[:12]}"
         if not folder.exists():  # appears only when it is whole
             self._display.note(f"  dequantizing to {folder}")
-            dequantize(where.folder, folder)
+            dequantize(where.folder, folder, on_bytes=tenths(self._display.note))
         return folder.resolve()
 
 

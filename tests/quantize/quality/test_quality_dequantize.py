@@ -13,7 +13,7 @@ from quantize.audit.folder import Checkpoint, open_checkpoint
 from quantize.audit.numbers import from_bf16
 from quantize.checkpoint import TOY
 from quantize.quality import dequantize as module
-from quantize.quality.dequantize import dequantize, dequantized, to_bf16
+from quantize.quality.dequantize import dequantize, dequantized, tenths, to_bf16
 from tests.quantize.quality.handmade import nvfp4, quantize_folder, read, scale_2_of, write_safetensors
 
 EXPERTS = "model.language_model.layers.1.mlp.experts"
@@ -120,6 +120,15 @@ def test_progress_ends_at_the_whole(quantized: Path, tmp_path: Path) -> None:
     dequantize(quantized, tmp_path / "out", on_bytes=lambda done, total: told.append((done, total)))
     assert told[-1][0] == told[-1][1] == open_checkpoint(TOY).data_bytes
     assert told == sorted(told)
+
+
+def test_a_line_for_each_tenth() -> None:
+    said: list[str] = []
+    tenths(said.append)(5, 10)  # too small to wait for
+    on_bytes = tenths(said.append)
+    for done in range(0, 10_000_000_001, 100_000_000):
+        on_bytes(done, 10_000_000_000)
+    assert said == [f"  {gb:.1f} of 10.0 GB written" for gb in range(1, 11)]
 
 
 def test_a_checkpoint_that_is_not_quantized_is_refused(tmp_path: Path) -> None:
