@@ -96,9 +96,10 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
         if with_caches and caches is None:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             options = replace(options, caches=_newest(recipe, options.image, scratch))
+        made = make_bundle(recipe, options, say=console.print)
         if options.caches is not None:
-            tell_caches(options.caches, console)
-        tell(make_bundle(recipe, options, say=console.print), console)
+            tell_caches(options.caches, made, console)
+        tell(made, console)
     return 0
 
 
@@ -122,14 +123,17 @@ def _newest(recipe: Recipe, image: ImageSource | None, scratch: Path) -> Path:
     )
 
 
-def tell_caches(folder: Path, console: Console) -> None:
-    """What the caches were made with: on anything else the start on the host is a cold one."""
+def tell_caches(folder: Path, made: Made, console: Console) -> None:
+    """What the caches were made with, and whether an engine of this bundle can use them at all."""
     described = read_manifest(folder)
-    if described is not None:
-        driver = f", driver {described.driver}" if described.driver else ""
+    if described is None:
+        return
+    driver = f" and driver {described.driver}" if described.driver else ""
+    console.print(f"caches for {' + '.join(described.devices)}{driver}: on anything else the first start is a cold one")
+    if made.packages is not None and made.packages != described.packages:
         console.print(
-            f"caches made on {' + '.join(described.devices)}{driver}, vLLM {described.version}: "
-            "on anything else the host's first start is a cold one"
+            "[bold yellow]they were made with other packages than this bundle has, and will not be used:[/] "
+            "run this bundle on such a host once, and export its caches there"
         )
 
 

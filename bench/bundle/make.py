@@ -23,6 +23,7 @@ from bench.bundle.installer import installer
 from bench.bundle.left_out import Saving
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
+from bench.observe.packages import installed_packages, packages_sha256
 from bench.report.folder_files import canonical_json, sha256
 from bench.report.keys import own_signer, public_pem
 
@@ -86,6 +87,8 @@ class Made:
         signer: id of the key that signed it.
         uncommitted: files of the client that are changed or new, and not in it.
         savings: what each rule left out.
+        packages: what the caches of an engine on the host are told apart by (`bench.engine.caches.MadeWith.packages`);
+            None where the bundle leaves a package of any version to the host.
     """
 
     folder: Path
@@ -93,6 +96,7 @@ class Made:
     signer: str
     uncommitted: tuple[str, ...]
     savings: tuple[Saving, ...]
+    packages: str | None
 
 
 def make_bundle(
@@ -184,7 +188,21 @@ class _Maker:
             image=image.image if image else None,
         )
         self._write(folder, written, signer)
-        return Made(self._options.out, written, signer.key_id, commit.uncommitted, tuple(self._saved.values()))
+        return Made(
+            folder=self._options.out,
+            manifest=written,
+            signer=signer.key_id,
+            uncommitted=commit.uncommitted,
+            savings=tuple(self._saved.values()),
+            packages=self._packages_on_the_host(host_has),
+        )
+
+    def _packages_on_the_host(self, host_has: Mapping[str, str]) -> str | None:
+        if self._options.image is not None:
+            return self._options.image.digest
+        if not all(host_has.values()):
+            return None
+        return packages_sha256({**host_has, **installed_packages(self._scratch / self._recipe.engine.lock)})
 
     def _lock(self, client: Mapping[str, Entry]) -> str:
         """The engine's closure as it is committed.

