@@ -42,7 +42,7 @@ SETTINGS = {
     "load.steady_s": "2.0",
     "engine.env.TRUTH": json.dumps(TRUTH),
 }
-LONG = {**SETTINGS, "load.steady_s": "40"}
+LONG = {**SETTINGS, "load.steady_s": "25"}
 TOKEN = "hf_of_a_user_that_nobody_may_see"  # noqa: S105  made up
 
 
