@@ -95,7 +95,6 @@ def format_of(checkpoint: Checkpoint) -> Format:
 
 def _of_modelopt(declared: Declaration) -> tuple[Kind, str]:
     algo, layers = declared.quant_algo or "", declared.layers
-    name = shown(algo)[:40]
     if algo == MIXED or len(layers) > 1 or (layers and layers != {algo}):
         named = f" ({', '.join(sorted(layers))})" if layers else ""
         return "mixed", (
@@ -107,10 +106,10 @@ def _of_modelopt(declared: Declaration) -> tuple[Kind, str]:
     if algo == WEIGHT_ONLY:
         return "nvfp4-weight-only", f"{NOT_NVFP4} with 4-bit activations: it is weight-only NVFP4 ({WEIGHT_ONLY})"
     if "AWQ" in algo:
-        return "awq", f"{NOT_NVFP4}: it is AWQ of ModelOpt ({name}), whose weights carry a pre_quant_scale"
+        return "awq", f"{NOT_NVFP4}: it is AWQ of ModelOpt ({algo}), whose weights carry a pre_quant_scale"
     if algo.startswith("FP8"):
-        return "fp8", f"{NOT_NVFP4}: it is FP8 of ModelOpt ({name})"
-    return "modelopt-other", f"{NOT_NVFP4} as vLLM's modelopt_fp4 takes it: it is {name or 'without a quant_algo'}"
+        return "fp8", f"{NOT_NVFP4}: it is FP8 of ModelOpt ({algo})"
+    return "modelopt-other", f"{NOT_NVFP4} as vLLM's modelopt_fp4 takes it: it is {algo or 'without a quant_algo'}"
 
 
 def _of_others(method: str, quantization: dict[str, Any]) -> Format:
@@ -155,7 +154,8 @@ def _method(quantization: dict[str, Any]) -> str:
 
 
 def _upper(value: object) -> str | None:
-    return value.upper() if isinstance(value, str) else None
+    """A name in upper case, as vLLM compares them, and safe to show."""
+    return shown(value.upper())[:40] if isinstance(value, str) else None
 
 
 def _strings(value: object) -> tuple[str, ...] | None:

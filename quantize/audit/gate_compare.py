@@ -116,7 +116,7 @@ def unquantized_gate(scene: Scene) -> Gate:
         elif result is not None and result.differing:
             findings.add(name, f"{result.differing:,} bytes differ from the source, the first at {result.first:,}")
     for key, here, there in _changed(scene.checkpoint.config, scene.original.checkpoint.config):
-        findings.add("config.json", f"has {shown(key)} {here!r:.60}; the source has {there!r:.60}")
+        findings.add("config.json", f"has {shown(key)} {here!a:.60}; the source has {there!a:.60}")
     if absent:
         findings.notes.append(f"{absent:,} tensors are not in the source; gate 1 names them")
     lost = sorted(_keys(scene.original.checkpoint.config) - _keys(scene.checkpoint.config) - REWRITTEN)

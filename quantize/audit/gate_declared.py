@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from bench.report.verify_files import shown
 from quantize.audit import numbers
 from quantize.audit.contents import KV_SCALES
 from quantize.audit.model import Gate, GateName
@@ -81,7 +82,7 @@ def _check_modules(scene: Scene, findings: Findings) -> None:
     for module in scene.contents.quantized:
         pattern = scene.ignored.covering(module) if scene.ignored.leaves_out(module) else None
         if pattern is not None:
-            findings.add(module, f"is quantized, and ignored by {pattern!r}")
+            findings.add(module, f"is quantized, and ignored by {shown(pattern)!r}")
     if scene.inventory is None:
         return
     for module in scene.inventory.linears:

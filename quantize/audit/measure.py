@@ -207,9 +207,10 @@ def _add_piece(
     found: Distance, job: LinearJob, scale: numbers.Bytes, packed: numbers.Bytes, source: NDArray[np.generic]
 ) -> None:
     chunk = max(1, CHUNK_VALUES // job.columns)
-    for row in range(0, len(packed), chunk):
-        here = slice(row, row + chunk)
-        _add_chunk(found, packed[here], scale[here], source[here], job.scale_2)
+    with np.errstate(all="ignore"):  # of NaN and infinity the distance becomes one too, and gate 4 says so
+        for row in range(0, len(packed), chunk):
+            here = slice(row, row + chunk)
+            _add_chunk(found, packed[here], scale[here], source[here], job.scale_2)
 
 
 def read_scales(job: LinearJob, start: int, count: int) -> numbers.Bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.errors import StreamproofError
+from bench.report.verify_files import shown
 from quantize.audit.declared import format_of
 from quantize.audit.folder import open_checkpoint
 from quantize.audit.gate_compare import dequantized_gate, unquantized_gate
@@ -102,7 +103,7 @@ def _open_source(source: Path) -> Checkpoint:
 def _audit(checkpoint: Checkpoint, format_: Format, scene: Scene | None, gates: tuple[Gate, ...]) -> Audit:
     inventory = None if scene is None else scene.inventory
     return Audit.of(
-        checkpoint=checkpoint.path.name,
+        checkpoint=shown(checkpoint.path.name),
         family=None if inventory is None else inventory.name,
         format_=format_,
         tensors=len(checkpoint.tensors),

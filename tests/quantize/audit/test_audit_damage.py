@@ -379,3 +379,22 @@ def test_unequal_input_scales_of_packed_layers_are_a_note(sound: Folder, source:
     assert audit.passed
     note = "1 groups of packed layers have unequal input scales; vLLM takes the largest"
     assert audit.gate(GateName.SCALES).notes == (note,)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 3e38])
+def test_a_source_that_is_no_number_is_named_without_a_warning(
+    value: float, sound: Folder, tensors: Tensors, tmp_path: Path
+) -> None:
+    broken = dict(tensors)
+    name = f"{TEXT}layers.0.mlp.experts.down_proj"
+    broken[name] = ("BF16", tensors[name][1].copy())
+    broken[name][1][2, 3, 5] = bf16(np.array([value]))[0]
+    audit = audited(sound, tmp_path, Folder(broken).write(tmp_path / "source"))
+    assert failing(audit) == {GateName.DEQUANTIZED}
+    assert audit.gate(GateName.DEQUANTIZED).offenders[0].name == f"{DOWN}.weight"
+
+
+def test_a_scale_as_large_as_can_be_overflows_without_a_warning(sound: Folder, source: Path, tmp_path: Path) -> None:
+    folder = sound.copy()
+    set_value(f"{DOWN}.weight_scale_2", 3e38)(folder)
+    assert GateName.DEQUANTIZED in failing(audited(folder, tmp_path, source))

@@ -6,14 +6,17 @@ The shapes of these files are those of public ones: keys, nesting and spelling; 
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from quantize.audit.model import Audit, GateName, Verdict
 from quantize.audit.run import audit_checkpoint
+from quantize.audit.show import shown
 from tests.quantize.audit.synthetic import Folder, write_safetensors
 
 FOUR = {"dynamic": False, "num_bits": 4, "type": "float", "group_size": 16}
@@ -203,6 +206,19 @@ def test_nonsense_is_no_traceback(nonsense: object, tmp_path: Path) -> None:
     (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": nonsense, "producer": nonsense}))
     write_safetensors(folder / "model.safetensors", {"x": ("F32", np.zeros(2, np.float32))})
     assert not audit_checkpoint(folder).passed
+
+
+def test_a_hostile_declaration_cannot_write_to_the_terminal(sound: Folder, source: Path, tmp_path: Path) -> None:
+    folder = sound.copy()
+    assert folder.hf_quant_config is not None
+    folder.hf_quant_config["quantization"] |= {"quant_algo": "a\x1b[2J", "kv_cache_quant_algo": "b\x1b[2J"}
+    folder.hf_quant_config["quantization"]["exclude_modules"].append("c\x1b[2J*")
+    folder.config["quantization_config"]["kv_cache_scheme"] = "d\x1b[2J"
+    folder.config["dtype"] = "e\x1b[2J"
+    audit = audit_checkpoint(folder.write(tmp_path / "checkpoint"), source=source, processes=1)
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(shown(audit))
+    assert "\x1b" not in console.export_text()
 
 
 def test_another_family_is_checked_as_far_as_it_goes(sound: Folder, source: Path, tmp_path: Path) -> None:
