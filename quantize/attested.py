@@ -2,7 +2,7 @@
 
 The signature is a Sigstore bundle of OpenSSF model-signing 1.x: a DSSE envelope around an in-toto statement that names
 every file with its SHA-256. It is checked here without that package, since the client does not have it; the same file
-passes `model_signing verify key` (tests/quantize).
+passes `model_signing verify key` (tests/quantize/test_quantize_tiny.py).
 """
 
 from __future__ import annotations

@@ -18,5 +18,5 @@ def dying(descriptor: Any) -> None:
     synchronize(descriptor)
 
 
-os.fsync = dying
+os.fsync = dying  # type: ignore[assignment]
 main()
