@@ -128,8 +128,8 @@ def refused(words: str, doing: str, refusals: Sequence[Refusal] = RUN_REFUSALS) 
     words = " ".join(words.split())
     if _NO_GPU_DRIVER.search(words):
         return no_gpu_driver()
-    if advice := advice_for([words]):
-        return StreamproofError(f"Docker cannot {doing}: {words}", remedy=advice.strip())
+    if advice := advice_for(words):
+        return StreamproofError(f"Docker cannot {doing}: {words}", remedy=advice)
     for refusal in refusals:
         if refusal.line.search(words):
             return StreamproofError(f"Docker cannot {doing}: {refusal.message} ({words})", remedy=refusal.remedy)

@@ -92,7 +92,8 @@ class Rule:
     line: re.Pattern[str]
 
 
-_UPDATE: Final = "Update the host's driver to branch {needs} or newer"
+_NEWER: Final = "branch {needs} or newer"
+_UPDATE: Final = f"Update the host's driver to {_NEWER}"
 _LEAVE_OUT: Final = (
     f"Leave the compatibility libraries out: --set 'engine.env.{_COMPATIBILITY}=\"0\"', and take "
     "/usr/local/cuda/compat out of LD_LIBRARY_PATH and of the image's /etc/ld.so.conf.d"
@@ -188,13 +189,11 @@ def situation_of(variables: Mapping[str, str], *, driver: str, cards: Iterable[s
     )
 
 
-def advice_for(lines: Iterable[str]) -> str:
-    """What to do about a log that tells of a driver that does not fit; ends with a space, "" where it tells nothing."""
-    for line in lines:
-        for rule in RULES:
-            if rule.line.search(line):
-                remedy = rule.remedy.replace("{needs}", "that the engine's CUDA needs (580 for CUDA 13)")
-                return f"{remedy} "
+def advice_for(words: str) -> str:
+    """What to do when CUDA or the container toolkit refuses with these words; "" where they tell of something else."""
+    for rule in RULES:
+        if rule.line.search(words):
+            return rule.remedy.replace(_NEWER, "a branch that the image's CUDA runs on (580 or newer for CUDA 13)")
     return ""
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from bench.engine.base import Clock, OnProgress, StartProgress
 from bench.engine.discovery import choose_model, is_healthy, served_models, server_version
-from bench.engine.driver_rules import advice_for
 from bench.engine.graph_tables import GraphTableReader
 from bench.engine.log_events import EventReader, root_cause
 from bench.engine.log_follower import LogFollower
@@ -244,8 +243,7 @@ class RunningOwn:
             if not self.alive():
                 raise StreamproofError(
                     f"the engine died while {self._start_up.stage.words}: {self._death}{self._tail()}",
-                    remedy=f"{advice_for(line.message for line in self._lines)}{diagnosis_of(self._start.log)}"
-                    f"Its whole log is in {self._start.log}.",
+                    remedy=f"{diagnosis_of(self._start.log)}Its whole log is in {self._start.log}.",
                 )
             if self._elapsed() > self._start.ready_timeout_s:
                 raise StreamproofError(
