@@ -46,6 +46,7 @@ COMPUTED: Final = frozenset(
     {
         "seconds",
         "decode-width",
+        "served-requests",
         "busy-reports",
         "stalled-reports",
         "prefix-hit-rate-max",

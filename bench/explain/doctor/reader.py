@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 MOST_STARTS: Final = 12
 """Starts kept: the first half from the beginning, the others from the end. A crash loop has thousands, all alike."""
 
-_ANSWERED: Final = re.compile(rb'"POST /[^"]{1,300} HTTP/1\.[01]" 2\d\d')
-_REQUEST: Final = (b'HTTP/1.1" 2', b'HTTP/1.0" 2')
+_ANSWER: Final = re.compile(r'"POST /[^"]{1,300} HTTP/1\.[01]" 2\d\d')
+_RAW_ANSWER: Final = re.compile(_ANSWER.pattern.encode())
+_ANSWERED: Final = "a request was answered"
+"""Stands for such a line. Most of a long log is these: they are counted, and not looked at any further."""
 
 
 class LogReader:
@@ -81,15 +83,15 @@ class LogReader:
 
     def _parse(self, number: int, raw: bytes) -> LogLine:
         self.lines = number
-        answered = (_REQUEST[0] in raw or _REQUEST[1] in raw) and _ANSWERED.search(raw)
-        if answered and self._vllm_lines and self._current is not None:
-            # Most of a long log is these: counted, and not looked at any further.
-            self._current.answered(number)
-            return LogLine(number, "", "", "", "", "")
+        if self._vllm_lines and b'" 2' in raw and _RAW_ANSWER.search(raw):
+            return LogLine(number, _ANSWERED, "", "", "", _ANSWERED)
         node, text = open_envelope(plain_text(raw))
         return parse_text(number, text, node=node)
 
     def _take(self, line: LogLine) -> None:
+        if self._current is not None and self._is_answer(line):
+            self._current.answered(line.number)
+            return
         lowered = line.message.lower()
         if len(self.first) < 5:
             self.first.append(line.text[:200])
@@ -101,6 +103,12 @@ class LogReader:
             self._begin()
         if self._current is not None:
             self._current.feed(line)
+
+    def _is_answer(self, line: LogLine) -> bool:
+        """The lines of one piece are all parsed before the first is taken: not all are marked by then."""
+        if line.message == _ANSWERED:
+            return True
+        return self._vllm_lines > 0 and '" 2' in line.text and _ANSWER.search(line.text) is not None
 
     def _note_server(self, lowered: str) -> None:
         for server in self._known.servers:

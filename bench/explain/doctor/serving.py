@@ -49,11 +49,12 @@ class Reports:
         """What they come to.
 
         Returns:
-            "busy-reports": in how many prompts were computed; "stalled-reports": how many at the end had requests
-            running and not one token; "prefix-hit-rate-max" in percent, "acceptance-max" in tokens a step, over
-            "acceptance-reports" reports.
+            "served-requests": as `served`; "busy-reports": in how many reports prompts were computed;
+            "stalled-reports": how many at the end had requests running and not one token; "prefix-hit-rate-max" in
+            percent, "acceptance-max" in tokens a step, over "acceptance-reports" reports.
         """
         values: dict[str, Value] = {
+            "served-requests": float(self.served),
             "busy-reports": float(self._busy),
             "stalled-reports": float(self._stalled),
             "acceptance-reports": float(self._acceptances),

@@ -143,7 +143,8 @@ def _downgrade(finding: Finding) -> RenderableType:
 
 
 def _served(diagnosis: Diagnosis) -> str:
-    served = "The engine started and served."
+    answered = int(float(diagnosis.values.get("served-requests", 0)))
+    served = f"The engine started and answered {answered:,} requests." if answered else "The engine started."
     if diagnosis.failed_requests:
         first = diagnosis.failed_requests[0].failure
         served += (

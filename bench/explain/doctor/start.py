@@ -200,11 +200,6 @@ class Start:
         stages = [ladder.stage for (where, _), ladder in self._ladders.items() if where == node]
         return max(stages, key=_ORDER.__getitem__, default=Stage.LAUNCH)
 
-    @property
-    def processes(self) -> int:
-        """Processes that wrote lines."""
-        return len(self._ladders)
-
     def seconds(self) -> float | None:
         """Between the first and the last line with a time, plus what a progress bar at the end counted."""
         if len(self._clocks) < 2:

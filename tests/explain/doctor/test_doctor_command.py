@@ -75,6 +75,12 @@ def test_the_verdict_comes_first_then_evidence_and_what_to_do(capsys: pytest.Cap
     assert places == sorted(places)
 
 
+def test_a_healthy_log_says_how_many_requests_it_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor([s.DATA / "healthy-cpu.log"])
+    assert "HEALTHY" in (text := said(capsys))
+    assert "The engine started and answered 4 requests." in text
+
+
 def test_an_unknown_failure_says_how_far_it_came_and_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     doctor([UNKNOWN])
     text = said(capsys)

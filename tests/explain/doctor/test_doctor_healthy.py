@@ -97,6 +97,12 @@ def test_a_log_that_is_served_before_it_begins_is_healthy() -> None:
     assert (log.verdict, log.diagnoses[0].stage) == (Verdict.HEALTHY, "ready")
 
 
+def test_requests_are_counted_in_the_start_that_answered_them() -> None:
+    answer = '(APIServer pid=1) INFO:     127.0.0.1:35552 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    log = s.read([*s.start(), *[answer] * 5, *s.start(), *[answer] * 7])
+    assert [diagnosis.values["served-requests"] for diagnosis in log.diagnoses] == [5, 7]
+
+
 def test_bad_bytes_and_zero_bytes_do_no_harm() -> None:
     data = STARTS["h200"].read_bytes()
     half = data.index(b"\n", len(data) // 2)
