@@ -58,6 +58,7 @@ def sign(
         write_whole(folder / FILE_NAME, content)
         if provenance.audited:
             _sign(folder, worker)
+            _check_signed(folder, provenance)
         if out.exists():
             out.rename(partial / "before")  # never half a folder in its place
         put(folder, out)
@@ -81,9 +82,8 @@ def _is_published(out: Path, content: bytes, *, signed: bool) -> bool:
         return False
     if not same or not signed:
         return same
-    signer = keys.own_signer()
     try:
-        check_signature(out, {signer.key_id: keys.TrustedKey(signer.key_id, signer.public, "your own key")})
+        check_signature(out, _own_key())
     except StreamproofError:
         return False
     return True
@@ -106,6 +106,23 @@ def _sign(folder: Path, worker: WorkerPython) -> None:
             f"the checkpoint could not be signed: model_signing ended with status {answer.returncode}{said}",
             remedy="An interpreter of your own needs model-signing and pyopenssl (docker/locks/quantize.in).",
         )
+
+
+def _check_signed(folder: Path, provenance: Provenance) -> None:
+    """Refuses a signature over other bytes than those that were audited."""
+    carried = next(stage for stage in provenance.stages if stage.stage == carry.NAME).outputs
+    signed = check_signature(folder, _own_key()).digests
+    for name, record in carried.items():
+        if signed.get(name.removeprefix(f"{carry.CHECKPOINT}/")) != record.sha256:
+            raise StreamproofError(
+                f"{name} changed between its audit and its signature",
+                remedy="Run it again, and let nobody else write there.",
+            )
+
+
+def _own_key() -> dict[str, keys.TrustedKey]:
+    signer = keys.own_signer()
+    return {signer.key_id: keys.TrustedKey(signer.key_id, signer.public, "your own key")}
 
 
 def _second_name(source: str, place: str) -> str:

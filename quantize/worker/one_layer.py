@@ -1,7 +1,7 @@
 """A model of the checkpoint's configuration with one of its decoder layers: all that is in memory at a time.
 
 ModelOpt quantizes and exports it as it would any model of transformers. What comes out equals, to the byte, what it
-makes of the whole model (tests/quantize/test_quantize_tiny.py), and a 72 GB checkpoint needs 2 GB of memory for its weights.
+makes of the whole model (tests/quantize/test_quantize_tiny.py), and of a 72 GB checkpoint 2 GB are in memory.
 """
 
 from __future__ import annotations

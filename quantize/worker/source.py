@@ -28,7 +28,6 @@ class Source:
         config = AutoConfig.from_pretrained(folder)
         self.text: Any = config.get_text_config()
         self._device = device
-        self._open: dict[str, Any] = {}
         self._folder = folder
         self._file_of = _weight_map(folder)
         prefixes = {found[1] for name in self._file_of if (found := _DECODER.match(name))}
@@ -45,18 +44,22 @@ class Source:
         """The tensors of one decoder layer, by their names inside it, on the device and in BF16."""
         prefix = f"{self.prefix}layers.{index}."
         names = [name for name in self._file_of if name.startswith(prefix)]
-        return {name.removeprefix(prefix): self._read(name).to(torch.bfloat16) for name in names}
+        return {name.removeprefix(prefix): tensor for name, tensor in self._read(names).items()}
 
     def embedding(self) -> torch.Tensor:
         """The token embedding, [vocabulary, hidden]."""
-        return self._read(f"{self.prefix}embed_tokens.weight").to(torch.bfloat16)
+        name = f"{self.prefix}embed_tokens.weight"
+        return self._read([name])[name]
 
-    def _read(self, name: str) -> torch.Tensor:
-        file = self._file_of[name]
-        if file not in self._open:
-            self._open[file] = safe_open(self._folder / file, framework="pt", device=self._device)
-        tensor: torch.Tensor = self._open[file].get_tensor(name)
-        return tensor
+    def _read(self, names: list[str]) -> dict[str, torch.Tensor]:
+        found = {}
+        for file in sorted({self._file_of[name] for name in names}):
+            # Closed at once: a file that stays open stays mapped, and would count as memory of ours.
+            with safe_open(self._folder / file, framework="pt", device=self._device) as shard:
+                for name in names:
+                    if self._file_of[name] == file:
+                        found[name] = shard.get_tensor(name).to(torch.bfloat16)
+        return found
 
 
 def _weight_map(folder: Path) -> dict[str, str]:
