@@ -113,7 +113,7 @@ def _with_log(side: Side, running: RunningEngine, log: Path, checkpoint: Path) -
     said = read_log_file(log)
     named = {}
     if said.names_tensors:
-        experts, decoder, drafter = compare(open_checkpoint(checkpoint).tensors, said)
+        experts, decoder, drafter = compare(open_checkpoint(checkpoint), said)
         named = {"experts": experts, "decoder": decoder, "drafter": drafter}
     return side.model_copy(
         update={

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from bench.engine.log_lines import parse_line
-from quantize.audit.folder import open_checkpoint
+from quantize.audit.folder import Checkpoint, open_checkpoint
 from quantize.audit.header import Tensor
 from quantize.checkpoint import TOY
 from quantize.quality.load_log import LOADERS, LoadLog, logging_config, read_load_log, read_log_file
@@ -32,12 +33,17 @@ def log_of(*messages: str) -> LoadLog:
     )
 
 
+def holding(names: Iterable[str]) -> Checkpoint:
+    """A checkpoint of a family that the audit does not know."""
+    return Checkpoint(Path(), tensors={name: Tensor(name, "F32", (), "", 0, 4) for name in names})
+
+
 def test_a_whole_load() -> None:
     log = read_log_file(LOG)
     assert (log.tracked, log.drafting, log.names_tensors) == (True, True, True)
     assert (log.told_quantization, log.quantization) == (True, None)
     assert log.load_s == pytest.approx(0.05)
-    experts, decoder, drafter = compare(open_checkpoint(TOY).tensors, log)
+    experts, decoder, drafter = compare(open_checkpoint(TOY), log)
     assert (experts.expected, experts.loaded, experts.missing) == (4 * 8 * 3, 4 * 8 * 3, ())
     assert (decoder.loaded, decoder.missing) == (decoder.expected, ())
     assert drafter is not None
@@ -55,7 +61,7 @@ def test_what_the_weights_tracker_does_not_see_is_seen() -> None:
         "Loaded expert 5 of shard w2 into w2_weight for layer language_model.model.layers.2",
         "Loaded weight layers.1.linear_attn.out_proj.weight",
     )
-    experts, decoder, drafter = compare(open_checkpoint(TOY).tensors, log)
+    experts, decoder, drafter = compare(open_checkpoint(TOY), log)
     assert experts.missing == ("model.language_model.layers.2.mlp.experts.down_proj (expert 5, w2)",)
     assert decoder.missing == ("model.language_model.layers.1.linear_attn.out_proj.weight",)
     assert drafter is not None
@@ -64,31 +70,60 @@ def test_what_the_weights_tracker_does_not_see_is_seen() -> None:
 
 def test_without_a_drafter_the_head_is_not_expected() -> None:
     log = log_without("Loading drafter model")
-    assert compare(open_checkpoint(TOY).tensors, log)[2] is None
+    assert compare(open_checkpoint(TOY), log)[2] is None
 
 
 def test_the_four_tensors_of_a_quantized_expert_are_told_apart() -> None:
     """The parameters' names are those of `ModelOptNvFp4FusedMoE.create_weights` in vLLM 0.26.0."""
     linear = "model.language_model.layers.7.mlp.experts.200"
-    tensors = {
-        name: Tensor(name, "U8", (1,), "", 0, 1)
+    checkpoint = holding(
+        f"{linear}.{projection}_proj.{part}"
         for projection in ("gate", "up", "down")
         for part in ("weight", "weight_scale", "weight_scale_2", "input_scale")
-        for name in [f"{linear}.{projection}_proj.{part}"]
-    }
+    )
     said = [
         f"Loaded expert 200 of shard {shard} into {group}_{part} for layer language_model.model.layers.7.mlp.experts"
         for shard, group in (("w1", "w13"), ("w3", "w13"), ("w2", "w2"))
         for part in ("weight", "weight_scale", "weight_scale_2", "input_scale")
     ]
-    assert compare(tensors, log_of(*said))[0].loaded == 12
-    assert compare(tensors, log_of(*said[:-1]))[0].missing == (f"{linear}.down_proj.input_scale (expert 200, w2)",)
+    assert compare(checkpoint, log_of(*said))[0].loaded == 12
+    assert compare(checkpoint, log_of(*said[:-1]))[0].missing == (f"{linear}.down_proj.input_scale (expert 200, w2)",)
+
+
+def test_what_the_checkpoint_lost_is_missed_too() -> None:
+    lost = (
+        "mtp.fc.weight",
+        "mtp.layers.0.mlp.experts.3.up_proj.weight",
+        "model.language_model.layers.2.mlp.experts.down_proj",
+    )
+    checkpoint = open_checkpoint(TOY)
+    for name in lost:
+        del checkpoint.tensors[name]
+    log = log_without(
+        "Loaded weight fc.weight",
+        "Loaded expert 3 of shard w3 into w13_weight for layer mtp.layers.0",
+        *(
+            f"Loaded expert {number} of shard w2 into w2_weight for layer language_model.model.layers.2"
+            for number in range(8)
+        ),
+    )
+    experts, decoder, drafter = compare(checkpoint, log)
+    assert (experts.expected, experts.loaded, decoder.missing) == (96, 88, ())
+    assert drafter is not None
+    assert drafter.missing == ("mtp.fc.weight", "mtp.layers.0.mlp.experts.3.up_proj.weight (expert 3, w3)")
+
+
+def test_where_one_expert_has_a_scale_every_one_must() -> None:
+    linear = "model.language_model.layers.0.mlp.experts.5.up_proj"
+    checkpoint = open_checkpoint(TOY)
+    checkpoint.tensors[f"{linear}.weight_scale"] = Tensor(f"{linear}.weight_scale", "F8_E4M3", (1, 1), "", 0, 1)
+    experts = compare(checkpoint, read_log_file(LOG))[0]
+    assert (experts.expected, experts.loaded) == (192, 96)
 
 
 def test_scales_of_the_kv_cache_and_the_vision_tower_are_not_expected() -> None:
     names = ("model.language_model.layers.3.self_attn.k_proj.k_scale", "model.visual.blocks.0.norm1.weight")
-    tensors = {name: Tensor(name, "F32", (1,), "", 0, 4) for name in names}
-    decoder = compare(tensors, LoadLog())[1]
+    decoder = compare(holding(names), LoadLog())[1]
     assert (decoder.expected, decoder.unseen) == (0, 2)
 
 
