@@ -108,6 +108,12 @@ CASES: list[tuple[str, str, list[str]]] = [
     (
         "mtp-shape-assert",
         "checkpoint-mismatch",
+        s.with_lines(s.until("Starting to load"), MTP)
+        + s.died([*s.LOADING, "load_weights", "weight_loader"], "AssertionError"),
+    ),
+    (
+        "weight-shape-assert",
+        "checkpoint-mismatch",
         s.until("Starting to load") + s.died([*s.LOADING, "load_weights", "weight_loader"], "AssertionError"),
     ),
     (
