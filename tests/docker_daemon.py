@@ -7,8 +7,9 @@ apt-get, Debian's packages are installed first.
 - `docker_host`: points `DOCKER_HOST` to it while a test runs.
 - `registry`: "127.0.0.1:PORT" of a registry that is empty at first.
 - `debian_base`: a base image in that registry, by digest, which stands in for the pinned ones.
-- `bench_image`, `serve_cpu_image`: images of ours, built on it. The second takes minutes and 6.7 GB: whoever asks for
-  it is marked `engine`.
+- `checkout`: a copy of this repository as it lies there, committed: others may edit this one meanwhile.
+- `bench_image` (of that copy), `serve_cpu_image`: images of ours, built on it. The second takes minutes and 6.7 GB:
+  whoever asks for it is marked `engine`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ import pytest
 from bench.engine.docker_host import DockerUnavailableError, connect
 from bench.engine.docker_host import docker_address as reachable_address
 from bench.engine.environment import cache_root
+from bench.engine.pins import REPOSITORY
 from bench.images.base import Base, parse_base
 from bench.images.build import BuiltImage, ensure_image
+from bench.images.revision import tracked_files
 from tests.images.debian_base import GLIBC, PYTHON, SETTINGS, debian_tar
 from tests.images.private_docker import CannotStartError, loopback_registry, private_docker
 
@@ -141,19 +144,32 @@ def debian_base(docker_client: docker.DockerClient, registry: str) -> Iterator[B
 
 
 @pytest.fixture(scope="session")
-def bench_image(_docker: _Engine, debian_base: Base) -> Iterator[BuiltImage]:
-    with _built("bench", _docker, debian_base) as image:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in tracked_files(["."], REPOSITORY):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, target)
+    who = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
+    for arguments in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "as it is"]):
+        subprocess.run(["git", "-C", str(folder), *arguments], check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bench_image(_docker: _Engine, debian_base: Base, checkout: Path) -> Iterator[BuiltImage]:
+    with _built("bench", _docker, debian_base, checkout) as image:
         yield image
 
 
 @pytest.fixture(scope="session")
 def serve_cpu_image(_docker: _Engine, debian_base: Base) -> Iterator[BuiltImage]:
-    with _built("cpu", _docker, debian_base) as image:
+    with _built("cpu", _docker, debian_base, REPOSITORY) as image:
         yield image
 
 
 @contextmanager
-def _built(target: str, engine: _Engine, base: Base) -> Iterator[BuiltImage]:
+def _built(target: str, engine: _Engine, base: Base, repository: Path) -> Iterator[BuiltImage]:
     """An image, built while the environment and Docker's settings are full of `SECRETS`."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as settings:
         patch.setenv("DOCKER_HOST", engine.address)
@@ -161,7 +177,7 @@ def _built(target: str, engine: _Engine, base: Base) -> Iterator[BuiltImage]:
         patch.setenv("DOCKER_CONFIG", settings)
         proxies = {"default": {"httpProxy": SECRETS[1], "httpsProxy": SECRETS[1]}}
         (Path(settings) / "config.json").write_text(json.dumps({"proxies": proxies}))
-        image = ensure_image(target, say=print, client=engine.client, base=base)
+        image = ensure_image(target, say=print, client=engine.client, base=base, repository=repository)
     if engine.own:  # the context, 3 GB of wheels, is in the builder's cache too
         engine.client.api.prune_builds()
     try:

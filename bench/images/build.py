@@ -76,6 +76,7 @@ def ensure_image(  # noqa: PLR0913  the options of a build
     base: Base | None = None,
     caches: Path | None = None,
     terminal: bool = False,
+    repository: Path = REPOSITORY,
 ) -> BuiltImage:
     """The image of a target as it is defined now; it is built if it is not there.
 
@@ -86,18 +87,19 @@ def ensure_image(  # noqa: PLR0913  the options of a build
         base: takes the place of the pinned base (`bench.images.base.parse_base`).
         caches: folder of compile caches to bake in.
         terminal: standard error is a terminal that nobody else draws on: pip may draw its own progress there.
+        repository: the checkout.
 
     Raises:
         UsageError: no such target, or a base without digest.
         StreamproofError: no Docker Engine, no BuildKit, too little disk, no network to fetch what is missing, or the
             build failed; its own words say why. Nothing is left behind.
     """
-    definition = image_definition(target, base=base, caches=caches)
+    definition = image_definition(target, base=base, caches=caches, repository=repository)
     with _connected(client) as engine:
         found = find_image(engine, definition)
         if found is not None:
             return found
-        with prepared(definition, engine, caches=caches, say=say, terminal=terminal) as build:
+        with prepared(definition, engine, caches=caches, say=say, terminal=terminal, repository=repository) as build:
             return build.run(definition.tag)
 
 

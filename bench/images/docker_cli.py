@@ -173,7 +173,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
     """The builder stops the build when its client says so, or is gone."""
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(_GRACE_S)
+        process.communicate(timeout=_GRACE_S)  # and read on: it could not end with a full pipe
     except subprocess.TimeoutExpired:
         process.kill()
 

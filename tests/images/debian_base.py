@@ -23,8 +23,8 @@ SETTINGS = ["ENV PATH=/usr/local/bin:/usr/bin:/bin", 'CMD ["python3"]']
 
 EMPTIED = ("var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/doc", "usr/share/info", "usr/share/locale")
 OF_THIS_HOST = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/machine-id")
-"""Emptied too, and made where they are missing: a builder mounts its own there, and BuildKit before 0.11, which makes and
-removes them when they are missing, leaves its time at the folder (moby/buildkit issue 3148)."""
+"""Emptied too, and made where they are missing: a builder mounts its own there, and BuildKit before 0.11, which makes
+and removes them when they are missing, leaves its time at the folder (moby/buildkit issue 3148)."""
 
 
 def debian_tar(cache: Path) -> Path:

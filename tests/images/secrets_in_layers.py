@@ -9,12 +9,21 @@ from typing import IO, cast
 
 from bench.images.layers import _Stream
 
-TOKENS = re.compile(
-    rb"hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{40,}|glpat-[\w-]{20}|AKIA[0-9A-Z]{16}"
-    rb"|xox[abp]-[\w-]{20,}|sk-[A-Za-z0-9]{40,}|pypi-AgE[\w-]{40,}"
-    rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{64}"
-)
-"""What looks like one: of hubs, forges, clouds and package indexes, or a private key."""
+TOKENS = {
+    b"hf_": rb"[A-Za-z0-9]{34}",
+    b"ghp_": rb"[A-Za-z0-9]{36}",
+    b"gho_": rb"[A-Za-z0-9]{36}",
+    b"ghs_": rb"[A-Za-z0-9]{36}",
+    b"github_pat_": rb"\w{82}",
+    b"glpat-": rb"[\w-]{20}",
+    b"AKIA": rb"[0-9A-Z]{16}",
+    b"xoxb-": rb"[0-9]+-[\w-]{20,}",
+    b"pypi-AgE": rb"[\w-]{100,}",
+}
+"""What looks like one, of hubs, forges, clouds and package indexes: how it begins, and how it goes on."""
+
+WHOLE = {begin: re.compile(rb"(?<![\w+/-])" + begin + rest + rb"(?![\w+/=-])") for begin, rest in TOKENS.items()}
+WHOLE[b"PRIVATE KEY-----"] = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{64}")
 
 
 def secrets(saved: Iterable[bytes], values: Sequence[str], *, skip: int = 0) -> list[str]:
@@ -53,5 +62,6 @@ def _in_layer(content: IO[bytes], wanted: Sequence[bytes]) -> Iterator[str]:
 
 def _hits(text: bytes, wanted: Sequence[bytes]) -> Iterator[str]:
     yield from (value.decode() for value in wanted if value in text)
-    for hit in TOKENS.finditer(text):
-        yield hit[0][:60].decode(errors="replace")
+    for begin, pattern in WHOLE.items():
+        if begin in text:  # far faster than the pattern
+            yield from (hit[0][:60].decode(errors="replace") for hit in pattern.finditer(text))

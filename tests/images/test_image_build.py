@@ -72,12 +72,12 @@ def nothing_is_left(client: docker.DockerClient, target: str, tag: str) -> bool:
 
 class TestTheClientsImage:
     def test_it_says_what_it_is(self, docker_client: docker.DockerClient, bench_image: BuiltImage) -> None:
-        definition = image_definition("bench")
         image = docker_client.images.get(bench_image.reference)
         config = image.attrs["Config"]
         assert image.id == bench_image.id
         assert image.labels == bench_image.labels
-        assert image.labels[labels.DEFINITION] == bench_image.definition_sha256 != definition.sha256
+        assert image.labels[labels.DEFINITION] == bench_image.definition_sha256
+        assert labels.DIRTY not in image.labels
         assert image.labels[labels.BASE_DIGEST] == bench_image.base_digest
         assert config["User"] == f"{USER_ID}:{USER_ID}"
         assert config["Entrypoint"][-2:] == ["-m", "bench"]
@@ -95,26 +95,26 @@ class TestTheClientsImage:
         assert "proxy-password" not in json.dumps([image.attrs, image.history()])
 
     def test_it_is_not_built_again(
-        self, docker_client: docker.DockerClient, bench_image: BuiltImage, debian_base: Base
+        self, docker_client: docker.DockerClient, bench_image: BuiltImage, debian_base: Base, checkout: Path
     ) -> None:
         said: list[str] = []
-        again = ensure_image("bench", say=said.append, client=docker_client, base=debian_base)
+        again = ensure_image("bench", say=said.append, client=docker_client, base=debian_base, repository=checkout)
         assert (again, said) == (replace(bench_image, cached=True), [])
 
     def test_built_again_from_nothing_it_has_the_same_layers(
-        self, docker_client: docker.DockerClient, bench_image: BuiltImage, debian_base: Base
+        self, docker_client: docker.DockerClient, bench_image: BuiltImage, debian_base: Base, checkout: Path
     ) -> None:
-        definition = image_definition("bench", base=debian_base)
-        with prepared(definition, docker_client, caches=None, say=print, terminal=False) as build:
+        definition = image_definition("bench", base=debian_base, repository=checkout)
+        with prepared(definition, docker_client, caches=None, say=print, terminal=False, repository=checkout) as build:
             again = build.run(f"{definition.tag}-again", fresh=True)
         docker_client.images.remove(f"{definition.tag}-again")
         assert again.layers == bench_image.layers
 
-    def test_the_command_finds_it(self, bench_image: BuiltImage, debian_base: Base) -> None:
+    def test_the_command_finds_it(self, bench_image: BuiltImage, debian_base: Base, checkout: Path) -> None:
         command = [sys.executable, "-m", "bench", "build", "bench", "--json", "--base-image", debian_base.reference]
         answer = subprocess.run(
             [*command, "--base-python", str(debian_base.python)],
-            capture_output=True, text=True, check=True, env=os.environ, cwd=REPOSITORY,
+            capture_output=True, text=True, check=True, env=os.environ, cwd=checkout,
         )  # fmt: skip
         told = json.loads(answer.stdout)
         assert (told["id"], told["cached"]) == (bench_image.id, True)
