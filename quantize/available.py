@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.errors import UsageError
 from bench.observe.gpu import Gpus
@@ -13,6 +13,9 @@ from quantize.needs import Available
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_BLOCK: Final = 512
+"""Bytes in a block, as `stat` counts them."""
 
 
 def available(work: Path) -> Available:
@@ -24,7 +27,9 @@ def available(work: Path) -> Available:
     host = describe_host()
     memory = min(host.memory_available_bytes, host.memory_limit_bytes or host.memory_available_bytes)
     existing = next(folder for folder in (work, *work.parents) if folder.exists())
-    held = sum(path.stat().st_blocks * 512 for path in work.rglob("*") if path.is_file()) if work.exists() else 0
+    # By inode: stages give each other's files a second name.
+    status = [path.stat() for path in work.rglob("*") if path.is_file()]
+    held = sum({one.st_ino: one.st_blocks * _BLOCK for one in status}.values())
     with Gpus() as gpus:
         free = [gpu.memory_free_bytes or 0 for gpu in gpus.describe() if _is_visible(gpu.index)]
     return Available(gpu=max(free, default=None), memory=memory, disk=shutil.disk_usage(existing).free + held)

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from bench.engine.pins import REPOSITORY
+from bench.errors import StreamproofError
 from bench.report.folder_files import file_sha256
 from bench.report.keys import PRIVATE_NAME, PUBLIC_NAME, trusted_keys
 from quantize.attested import check_attested
 from quantize.audit.folder import open_checkpoint
+from quantize.audit.header import read_header
 from quantize.audit.model import FILE_NAME as AUDIT
 from quantize.audit.model import read_audit
 from quantize.checkpoint import TOY
@@ -169,6 +171,25 @@ def stub(made: Made, tmp_path: Path) -> Path:
     script.write_text("\n".join(lines) + "\n")
     script.chmod(0o755)
     return script
+
+
+def test_a_failed_audit_leaves_the_checkpoint_unsigned(made: Made, stub: Path, tmp_path: Path) -> None:
+    shutil.copytree(made.work, tmp_path / "damaged")
+    layer = tmp_path / "damaged" / "export" / "layer-00002.safetensors"
+    with layer.open("rb") as file:
+        tensors = read_header(file.fileno(), layer.stat().st_size, layer.name)
+    scale = next(tensor for tensor in tensors if tensor.name.endswith("experts.3.up_proj.weight_scale"))
+    raw = bytearray(layer.read_bytes())
+    raw[scale.offset] = 0x7F  # NaN in E4M3
+    layer.write_bytes(raw)
+    stub.write_text(stub.read_text().replace(str(made.work), str(tmp_path / "damaged")))
+    done = made.run("--out", str(tmp_path / NAME), "--python", str(stub))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "NOT signed" in done.stdout
+    assert not (tmp_path / NAME / SIGNATURE).exists()
+    assert not json.loads((tmp_path / NAME / FILE_NAME).read_text())["audited"]
+    with pytest.raises(StreamproofError, match="its audit failed"):
+        check_attested(tmp_path / NAME, trusted_keys(allow_list=None, own_folder=made.keys), hashes=Hashes(None))
 
 
 @pytest.mark.parametrize("moment", [2, 9, 17, 30, 38, 46, 55])
