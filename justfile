@@ -77,6 +77,18 @@ preflight target *options:
 graphs report *options:
     @{{ python }} graphs "$@"
 
+# The most streams that hold a latency limit, certified on both sides (just capacity cpu --slo e2e:p95:1s)
+[group("explain")]
+[no-exit-message]
+capacity target *options:
+    @{{ python }} capacity "$@"
+
+# Over which values of an assumption the claims hold (just frontier b200-nvfp4 --vary load.turn_gap.mean_s=2..16)
+[group("explain")]
+[no-exit-message]
+frontier target *options:
+    @{{ python }} frontier "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]

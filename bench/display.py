@@ -31,14 +31,14 @@ class PointProgress:
 
     Attributes:
         number: its place in all points of all runs, from 1.
-        of: how many there are.
+        of: how many there are; None where nobody knows yet.
         label: "40 streams".
         planned_s: ramp and window together, seconds.
         phase: the phase that was entered last.
     """
 
     number: int
-    of: int
+    of: int | None
     label: str
     planned_s: float
     phase: str = "preparing"
@@ -47,6 +47,11 @@ class PointProgress:
     finished: int = 0
     failed: int = 0
     _late: list[float] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """E.g. "[2/6]", or "[2]"."""
+        return f"[{self.number}]" if self.of is None else f"[{self.number}/{self.of}]"
 
     def add(self, record: RequestRecord) -> None:
         """Counts a finished request."""
@@ -120,7 +125,7 @@ class PlainDisplay(Display):
 
     def point(self, progress: PointProgress) -> None:
         """A line when a point begins."""
-        self._line(f"[{progress.number}/{progress.of}] {progress.label}: {progress.planned_s:.0f} s")
+        self._line(f"{progress.place} {progress.label}: {progress.planned_s:.0f} s")
 
     def point_done(self, progress: PointProgress) -> None:
         """A line when it has ended."""
@@ -214,7 +219,7 @@ class LiveDisplay(Display):
         left = max(0.0, point.planned_s - elapsed_s)
         row = Table.grid(padding=(0, 2))
         row.add_row(
-            Text(f"  [{point.number}/{point.of}] {point.label}", style="bold"),
+            Text(f"  {point.place} {point.label}", style="bold"),
             Text(point.phase, style="yellow"),
             ProgressBar(total=point.planned_s, completed=min(elapsed_s, point.planned_s), width=24),
             Text(f"{left:3.0f} s left" if left else "finishing"),

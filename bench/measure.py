@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from bench.display import Display, PointProgress
 from bench.engine.base import RunningEngine
@@ -39,6 +39,17 @@ CAUSE_WITHIN_S: Final = 3.0
 """Requests fail at once when an engine dies; how it died, its process or Docker tells a little later."""
 
 
+class Course(Protocol):
+    """The points of a run: a ladder that is known beforehand, or a search."""
+
+    @property
+    def of(self) -> int | None:
+        """How many points there are; None where nobody knows yet."""
+
+    def jobs(self) -> Generator[tuple[PointJob, Ahead], None, None]:
+        """Each point, with what makes it ready. Asking for the next one says that the last one is over."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """One engine start and everything that measures it.
@@ -50,8 +61,7 @@ class Run:
         clock: of the whole job; its epoch is before the first engine start.
         recorder: takes what is measured.
         display: hears how it goes.
-        points: of the ladder, in order.
-        ahead: makes those ready that this process does itself.
+        course: the points.
         ray: address of the Ray cluster whose hosts send the load; None for this host.
     """
 
@@ -61,8 +71,7 @@ class Run:
     clock: RunClock
     recorder: Recorder
     display: Display
-    points: tuple[PointJob, ...]
-    ahead: Ahead
+    course: Course
     ray: str | None = None
 
 
@@ -76,10 +85,12 @@ async def measure(run: Run) -> None:
     ended = _End()
     page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
     async with ended.on_signals(), _watched(run, page, ended), _client(run) as client:
-        for point in range(len(run.plan.recipe.load.ladder)):
-            await _measure_point(run, point, client, page, ended)
-            if (reason := await ended.cause()) is not None:
-                raise reason
+        with closing(run.course.jobs()) as jobs:
+            # In a thread: to find the next point of a search takes a moment, in which the engine is still watched.
+            while (following := await asyncio.to_thread(next, jobs, None)) is not None:
+                await _measure_point(run, *following, client, page, ended)
+                if (reason := await ended.cause()) is not None:
+                    raise reason
 
 
 class _End:
@@ -170,13 +181,14 @@ def _record_news(run: Run, sampler: Sampler) -> str | None:
     return next((event.line for event in events if event.event == "died"), None)
 
 
-async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage, ended: _End) -> None:
-    recipe = run.plan.recipe
-    load = recipe.load
+async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measures it
+    run: Run, job: PointJob, ahead: Ahead, client: Client, page: MetricsPage, ended: _End
+) -> None:
+    load, point, of = run.plan.recipe.load, job.plan.point, run.course.of
     progress = PointProgress(
-        number=run.run * len(load.ladder) + point + 1,
-        of=load.runs * len(load.ladder),
-        label=load.ladder[point].label,
+        number=run.run * (of or 0) + point + 1,
+        of=None if of is None else load.runs * of,
+        label=job.label,
         planned_s=load.ramp_s + load.steady_s,
     )
     run.display.point(progress)
@@ -204,7 +216,7 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
         )
 
     await count("before")
-    await _load(run, run.points[point], client, on_record, on_phase, ended.stop)
+    await _load(run, job, ahead, client, on_record, on_phase, ended.stop)
     if ended.reason is None:
         await count("after")
         run.recorder.sync()
@@ -212,7 +224,13 @@ async def _measure_point(run: Run, point: int, client: Client, page: MetricsPage
 
 
 async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`
-    run: Run, job: PointJob, client: Client, on_record: OnRecord, on_phase: OnObserved, stop: asyncio.Event
+    run: Run,
+    job: PointJob,
+    ahead: Ahead,
+    client: Client,
+    on_record: OnRecord,
+    on_phase: OnObserved,
+    stop: asyncio.Event,
 ) -> None:
     """The load of one point: from this process, from as many of this host as it needs, or from a Ray cluster."""
     load = (job.plan, job.source, _target(run), run.clock, on_record, on_phase, stop)
@@ -224,10 +242,10 @@ async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`
         return
 
     async def take_and_run() -> None:
-        with await run.ahead.take(job.plan.point) as ready:
+        with await ahead.take(job.plan.point) as ready:
             await run_ready(ready, client, run.clock, on_record, on_phase, stop)
 
     try:
         await unless_stopped(take_and_run(), stop)
     finally:
-        run.ahead.go_on()
+        ahead.go_on()

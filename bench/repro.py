@@ -32,11 +32,12 @@ from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware
 from bench.errors import StreamproofError
 from bench.explain.preflight.note import plan_notes
-from bench.load.ahead import Ahead
+from bench.explain.search.course import SearchCourse
+from bench.explain.search.question import Question
 from bench.load.clock import RunClock
-from bench.measure import Run, measure
+from bench.measure import Course, Run, measure
 from bench.observe.environment import Client, describe_environment
-from bench.observe.observations import Finished
+from bench.observe.observations import Finished, SearchAsked
 from bench.plan import engine_kind, plan_run
 from bench.process_run import ProcessRun
 from bench.recorder import Cause, Recorder, RunEnded
@@ -44,7 +45,7 @@ from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
 from bench.report.model import Producer, Report
 from bench.summary import summary
-from bench.turns import PointJob, ahead_of, jobs
+from bench.turns import Ladder, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
 from recipes.schema import Recipe
 
@@ -77,6 +78,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     quiet: bool,
     as_json: bool,
     ray: str | None = None,
+    questions: tuple[Question, ...] = (),
 ) -> int:
     """Runs a recipe and leaves a signed report.
 
@@ -87,6 +89,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
         quiet: say nothing but errors.
         as_json: tell what happens as JSON lines.
         ray: address of a Ray cluster whose hosts send the load; None sends it from here.
+        questions: a search takes the place of the recipe's ladder, with one engine start.
 
     Returns:
         The exit code, see `bench.errors.Exit`.
@@ -97,7 +100,9 @@ def reproduce(  # noqa: PLR0913  the options of a command
     display = display_for(quiet=quiet, as_json=as_json)
     try:
         with _sigterm_is_ctrl_c(), ExitStack() as stack:
-            job = _Job(recipe, reports=reports, wishes=wishes, display=display, ray=ray, stack=stack)
+            job = _Job(
+                recipe, reports=reports, wishes=wishes, display=display, ray=ray, questions=questions, stack=stack
+            )
             job.run()
             report = finish(job.folder)
     finally:
@@ -131,10 +136,12 @@ class _Job:
         wishes: Wishes,
         display: Display,
         ray: str | None,
+        questions: tuple[Question, ...],
         stack: ExitStack,
     ) -> None:
         self._display = display
         self._ray = ray
+        self._questions = questions
         self._wishes = wishes
         kind = engine_kind(recipe, asked=wishes.engine, image=wishes.image, base_url=wishes.base_url)
         machine = describe_environment(REPOSITORY)
@@ -184,6 +191,8 @@ class _Job:
         with Recorder(self.folder) as recorder:
             number = 0
             try:
+                if self._questions:
+                    recorder.observe(SearchAsked(t=self._clock.now(), run=0, questions=self._questions))
                 for number in range(self._plan.recipe.load.runs):
                     self._one_run(number, recorder)
                 recorder.observe(Finished(t=self._clock.now(), run=number))
@@ -205,9 +214,9 @@ class _Job:
             running: RunningEngine
             if isinstance(engine, ExternalEngine):  # it says itself what its model is called
                 running = stack.enter_context(engine)
-                points, ahead = self._turns(number, running.model, stack)
+                course = self._course(number, running.model, stack)
             else:  # the first turns are made while it starts
-                points, ahead = self._turns(number, self._plan.recipe.target, stack)
+                course = self._course(number, self._plan.recipe.target, stack)
                 with confined(self._engine_cores):
                     running = stack.enter_context(engine)
             recorder.observe(running.started)
@@ -219,17 +228,28 @@ class _Job:
                 clock=self._clock,
                 recorder=recorder,
                 display=self._display,
-                points=points,
-                ahead=ahead,
+                course=course,
                 ray=self._ray,
             )
             asyncio.run(measure(run))
 
-    def _turns(self, run: int, model: str, stack: ExitStack) -> tuple[tuple[PointJob, ...], Ahead]:
-        """The points of a run, and what makes them ready, on the client's cores."""
+    def _course(self, run: int, model: str, stack: ExitStack) -> Course:
+        """The points of a run; what makes them ready does so on the client's cores."""
         with confined(self._client_cores):
+            if self._questions:
+                return SearchCourse(
+                    self._questions,
+                    plan=self._plan,
+                    folder=self.folder,
+                    model=model,
+                    nonce=self._nonce,
+                    tokenizer=self._tokenizer,
+                    here=self._ray is None,
+                    say=self._display.note,
+                )
             points = jobs(self._plan, run=run, model=model, nonce=self._nonce)
-            return points, stack.enter_context(ahead_of(() if self._ray else points, self._tokenizer))
+            ahead = stack.enter_context(ahead_of(() if self._ray else points, self._tokenizer))
+            return Ladder(points=points, ahead=ahead)
 
     def _engine(self, number: int) -> Engine:
         if self._own is not None:
@@ -274,7 +294,9 @@ def _tell(report: Report, folder: Path, display: Display, *, quiet: bool) -> Non
     """The outcome, in the form that was asked for."""
     if isinstance(display, JsonDisplay):
         verdicts = {claim.id: claim.verdict for claim in report.claims}
+        searches = [outcome.model_dump(mode="json", exclude={"question": {"values"}}) for outcome in report.searches]
         outcome = {"event": "report", "folder": str(folder), "valid": report.valid, "exit_code": report.exit_code}
-        sys.stdout.write(json.dumps({**outcome, "partial": report.partial, "verdicts": verdicts}) + "\n")
+        found = {"searches": searches} if searches else {}
+        sys.stdout.write(json.dumps({**outcome, "partial": report.partial, "verdicts": verdicts, **found}) + "\n")
     elif not quiet:
         Console().print(summary(report, folder))

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bench.explain.search.show import lines
 from bench.report.model import Check, ClaimVerdict, Estimate, PointReport, Report
 
 STYLE: Final = {
@@ -31,7 +32,7 @@ def summary(report: Report, folder: Path) -> RenderableType:
     if broken:
         parts.append(Text("INVALID: these figures prove nothing.", style="bold red"))
         parts += _broken(broken, report)
-    parts += [Text(), _points(report.points), Text(), *_claims(report.claims)]
+    parts += [Text(), _points(report.points), Text(), *lines(report.searches), *_claims(report.claims)]
     parts += [Text(), Text.assemble(("report  ", "dim"), str(folder / "report.html"))]
     parts.append(Text.assemble(("verify  ", "dim"), f"just verify {folder}"))
     return Padding(Group(*parts), (1, 0, 0, 0))

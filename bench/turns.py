@@ -18,11 +18,11 @@ from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.voice import VoiceWorkload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from bench.load.stock import BeforeCall
     from bench.plan import RunPlan
-    from recipes.schema import Workload
+    from recipes.schema import Load, Workload
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 """What `CheckpointTokenizer` reads of a folder; the last one may be missing."""
@@ -65,11 +65,13 @@ class PointJob:
     """One point of one run, as the client is told to do it.
 
     Attributes:
+        label: of the point, for people.
         plan: the load.
         source: makes the turns.
         processes: client processes of this host that share it.
     """
 
+    label: str
     plan: PointPlan
     source: VoiceSource
     processes: int
@@ -92,22 +94,57 @@ def jobs(plan: RunPlan, *, run: int, model: str, nonce: str) -> tuple[PointJob, 
         UsageError: the load's parameters or a trace are wrong.
     """
     load = plan.recipe.load
-    files = tokenizer_files(plan.checkpoint.tokenizer)
-    cores = len(os.sched_getaffinity(0))
-    found = []
-    for point in range(len(load.ladder)):
-        seed = (plan.fingerprint, nonce, run, point)
-        point_plan = PointPlan.from_recipe(load, point=point, run=run, seed=derive(*seed))
-        source = VoiceSource(
-            workload=plan.recipe.workload,
-            tokenizer=files,
-            model=model,
-            seed=seed,
-            vocab_size=plan.checkpoint.vocab_size,
-        )
-        processes = load.client_processes or processes_for(point_plan, cores)
-        found.append(PointJob(plan=point_plan, source=source, processes=processes))
-    return tuple(found)
+    return tuple(job(plan, load, point=point, run=run, model=model, nonce=nonce) for point in range(len(load.ladder)))
+
+
+def job(plan: RunPlan, load: Load, *, point: int, run: int, model: str, nonce: str) -> PointJob:  # noqa: PLR0913  its seed
+    """One point.
+
+    Args:
+        plan: of the whole job.
+        load: with the ladder that the point is of: a search makes its own.
+        point: index in that ladder.
+        run: index of the engine start.
+        model: what to ask the engine for.
+        nonce: see `jobs`.
+
+    Raises:
+        UsageError: the load's parameters or a trace are wrong.
+    """
+    seed = (plan.fingerprint, nonce, run, point)
+    point_plan = PointPlan.from_recipe(load, point=point, run=run, seed=derive(*seed))
+    source = VoiceSource(
+        workload=plan.recipe.workload,
+        tokenizer=tokenizer_files(plan.checkpoint.tokenizer),
+        model=model,
+        seed=seed,
+        vocab_size=plan.checkpoint.vocab_size,
+    )
+    processes = load.client_processes or processes_for(point_plan, len(os.sched_getaffinity(0)))
+    return PointJob(label=load.ladder[point].label, plan=point_plan, source=source, processes=processes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """The points of a run whose ladder is known beforehand.
+
+    Attributes:
+        points: in order.
+        ahead: makes those ready that this process does itself.
+    """
+
+    points: tuple[PointJob, ...]
+    ahead: Ahead
+
+    @property
+    def of(self) -> int:
+        """How many points there are."""
+        return len(self.points)
+
+    def jobs(self) -> Generator[tuple[PointJob, Ahead], None, None]:
+        """Each point, with what makes it ready."""
+        for point in self.points:
+            yield point, self.ahead
 
 
 def ahead_of(points: tuple[PointJob, ...], tokenizer: CheckpointTokenizer) -> Ahead:

@@ -171,6 +171,7 @@ class Point(Strict):
     Attributes:
         streams: open voice conversations with turn gaps.
         barge_in: some of their replies are interrupted; only with `streams`.
+        turn_gap: of the streams of this point, instead of `load.turn_gap`; only with `streams`.
         concurrent: requests in flight, closed loop, without gaps.
         rate: requests that arrive each second, whatever the server does (open loop); from as many conversations as
             would speak that often with the recipe's mean turn gap.
@@ -182,6 +183,7 @@ class Point(Strict):
 
     streams: Positive | None = None
     barge_in: BargeIn | None = None
+    turn_gap: TurnGap | None = None
     concurrent: Positive | None = None
     rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     arrivals: Literal["poisson", "fixed"] | None = None
@@ -196,6 +198,8 @@ class Point(Strict):
             raise ValueError('rate and arrivals ("poisson" or "fixed") belong together')
         if self.barge_in is not None and self.streams is None:
             raise ValueError("barge_in belongs to streams, and only there")
+        if self.turn_gap is not None and self.streams is None:
+            raise ValueError("the turn_gap of a point belongs to streams, and only there")
         if self.trace_sha256 is not None and self.trace is None:
             raise ValueError("trace_sha256 belongs to trace, and only there")
         return self
@@ -210,7 +214,8 @@ class Point(Strict):
         if self.trace is not None:
             return f"trace {PurePath(self.trace).name}"
         interrupted = "" if self.barge_in is None else f", {self.barge_in.share * 100:g} % interrupted"
-        return f"{self.streams} streams{interrupted}"
+        gap = "" if self.turn_gap is None else f", turn gap {self.turn_gap.mean_s:g} s"
+        return f"{self.streams} streams{interrupted}{gap}"
 
 
 class Load(Strict):

@@ -117,12 +117,25 @@ def read(path: Path) -> Journaled:
         StreamproofError: a line, named by its number, is not a record.
         OSError: the file cannot be read.
     """
-    lines = path.read_bytes().split(b"\n")
+    return parse(path.read_bytes(), str(path))
+
+
+def parse(raw: bytes, name: str) -> Journaled:
+    """Read a part of a journal that begins with a whole line.
+
+    Args:
+        raw: its bytes.
+        name: of the journal, for the error.
+
+    Raises:
+        StreamproofError: a line, named by its number in this part, is not a record.
+    """
+    lines = raw.split(b"\n")
     torn = lines.pop() != b""
-    return Journaled(tuple(_record(line, path, number) for number, line in enumerate(lines, start=1)), torn)
+    return Journaled(tuple(_record(line, name, number) for number, line in enumerate(lines, start=1)), torn)
 
 
-def _record(line: bytes, path: Path, number: int) -> RequestRecord:
+def _record(line: bytes, name: str, number: int) -> RequestRecord:
     try:
         fields = orjson.loads(line)
         fields["outcome"] = Outcome(fields["outcome"])
@@ -131,6 +144,6 @@ def _record(line: bytes, path: Path, number: int) -> RequestRecord:
         return RequestRecord(**fields)
     except (ValueError, TypeError, KeyError) as error:
         raise StreamproofError(
-            f"{path}, line {number}: not a request record ({error})",
+            f"{name}, line {number}: not a request record ({error})",
             remedy="The file was changed after it was written, or written by another version.",
         ) from error

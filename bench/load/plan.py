@@ -153,6 +153,10 @@ class PointPlan:
 def model_of(point: Point, gap: TurnGap) -> Model:
     """The load model of a point of the ladder.
 
+    Args:
+        point: of the ladder.
+        gap: of the recipe, where the point has none of its own.
+
     Raises:
         UsageError: its trace cannot be read, or is none.
     """
@@ -164,7 +168,7 @@ def model_of(point: Point, gap: TurnGap) -> Model:
     if point.trace is not None:
         trace = Path(point.trace)
         return Replay(trace=trace, lines=tuple(read_trace(trace, sha256=point.trace_sha256)))
-    streams = Streams(count=point.streams or 0, gap=gap)  # the schema demands exactly one of the four
+    streams = Streams(count=point.streams or 0, gap=point.turn_gap or gap)  # the schema demands exactly one of the four
     if point.barge_in is None:
         return streams
     earliest, latest = point.barge_in.after_s

@@ -10,6 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from bench.explain.search.question import Question
+
 Time: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -271,6 +273,17 @@ class ShardClock(Observed):
     drift_s: Time | None
 
 
+class SearchAsked(Observed):
+    """The run is a search: each point of its ladder follows from the records of those before it.
+
+    Attributes:
+        questions: in the order in which they are asked.
+    """
+
+    kind: Literal["search_asked"] = "search_asked"
+    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=100)]
+
+
 class Interrupted(Observed):
     """The run ended early; the report is partial.
 
@@ -302,6 +315,7 @@ Observation: TypeAlias = Annotated[
     | HostSample
     | ClientSelf
     | ShardClock
+    | SearchAsked
     | Interrupted
     | Finished,
     Field(discriminator="kind"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.explain.search.find import find
 from bench.report.claims import exit_code, verdicts
 from bench.report.disclosure import DEFINITIONS, assumptions, not_real, title
 from bench.report.measurement import Measurement
@@ -43,6 +44,10 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
     judged = checks(measurement, predicted)
     valid = all(check.verdict != "broken" for check in judged)
     claims = verdicts(measurement, judged, evidence.environment, external=external)
+    found = find(measurement, evidence.observations, judged, {} if external else evidence.environment)
+    if found is not None:
+        judged, valid = (*judged, found.check), found.valid
+    searches = () if found is None else found.outcomes
     interrupted = measurement.seen.interrupted
     by_user = interrupted is not None and interrupted.cause == "user"
     unreal = not_real(recipe, external=external, partial=partial, containers=containers)
@@ -56,7 +61,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
         partial=partial,
         partial_reason=partial_reason,
         valid=valid,
-        exit_code=exit_code(claims, valid=valid, partial=partial, by_user=by_user),
+        exit_code=exit_code(claims, searches, valid=valid, partial=partial, by_user=by_user),
         not_real=unreal,
         points=tuple(
             point_report(measurement, index, prefix_cache(measurement, predicted, index)) for index in measurement.begun
@@ -65,6 +70,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
         checks=judged,
         assumptions=assumptions(recipe, containers),
         definitions=dict(DEFINITIONS),
+        searches=searches,
     )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    from bench.explain.search.outcome import SearchOutcome
     from bench.report.measurement import Measurement
     from bench.report.model import Certificate, Check
     from recipes.schema import Claim, Recipe
@@ -71,18 +72,26 @@ def verdicts(
     return tuple(_judge(measurement, claim, broken, machine, external=external) for claim in measurement.recipe.claims)
 
 
-def exit_code(claims: Iterable[ClaimVerdict], *, valid: bool, partial: bool, by_user: bool) -> Exit:
+def exit_code(
+    claims: Iterable[ClaimVerdict],
+    searches: Iterable[SearchOutcome] = (),
+    *,
+    valid: bool,
+    partial: bool,
+    by_user: bool,
+) -> Exit:
     """What the command returns.
 
     A partial report is a failure whatever it shows; an invalid measurement proves nothing. A claim that too few samples
-    could not settle has not been shown to hold, and so did not.
+    could not settle has not been shown to hold, and so did not. Of a search, no setting has been shown to hold.
     """
     if partial:
         return Exit.INTERRUPTED if by_user else Exit.FAILURE
     if not valid:
         return Exit.INVALID
     held = all(claim.verdict in ("reproduced", "consistent with", "not comparable") for claim in claims)
-    return Exit.OK if held else Exit.CLAIM_FAILED
+    found = all(search.holds is not None for search in searches)
+    return Exit.OK if held and found else Exit.CLAIM_FAILED
 
 
 def _judge(
@@ -95,8 +104,8 @@ def _judge(
     sample = claim_sample(measurement, claim, index) if index in measurement.begun and index is not None else None
     proof = None if sample is None else certificate(sample, claim.metric, claim.quantile, claim.limit_s)
     verdict: Verdict
-    if differences := [*_differences(recipe, claim, environment)]:
-        verdict, reason, proof = "not comparable", "; ".join(differences), None
+    if different := [*_differences(recipe, claim, environment)]:
+        verdict, reason, proof = "not comparable", "; ".join(different), None
     elif spoiled:
         verdict, reason, proof = (
             "invalid measurement",
@@ -151,6 +160,19 @@ def _by_samples(proof: Certificate) -> tuple[Verdict, str]:
 
 def _differences(recipe: Recipe, claim: Claim, environment: Mapping[str, Any]) -> Iterator[str]:
     """What the claim is about and this measurement is not."""
+    yield from differences(recipe, claim, environment)
+    if claim.point not in recipe.load.ladder:
+        yield f"{claim.point.label} are not in the ladder"
+
+
+def differences(recipe: Recipe, claim: Claim, environment: Mapping[str, Any]) -> Iterator[str]:
+    """What the claim is about and this measurement is not, whatever points were measured.
+
+    Args:
+        recipe: as it was run.
+        claim: published.
+        environment: where it was measured; empty where that is not known.
+    """
     if recipe.target not in claim.targets:
         yield f"it is about {' and '.join(claim.targets)}, not about {recipe.target}"
     yield from _hardware(recipe, claim, environment)
@@ -158,8 +180,6 @@ def _differences(recipe: Recipe, claim: Claim, environment: Mapping[str, Any]) -
         yield f"it was made with {claim.precision} weights, this with {recipe.checkpoint.precision}"
     if claim.by == "article":
         yield from _not_what_the_article_ran(recipe)
-    if claim.point not in recipe.load.ladder:
-        yield f"{claim.point.label} are not in the ladder"
     if claim.against is not None:
         yield f"it is about the change from {claim.against}: compare this report with one of that target"
 

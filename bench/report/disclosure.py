@@ -131,7 +131,7 @@ def holds_for(recipe: Recipe, point: Point) -> str:
         return f"{point.label}, whatever the engine does"
     if point.trace is not None:
         return f"the arrivals of the {point.label}"
-    gap = recipe.load.turn_gap
+    gap = point.turn_gap or recipe.load.turn_gap
     words = f"a mean turn gap of {gap.mean_s:g} s ({gap.distribution})"
     return words if point.barge_in is None else f"{words}, {point.barge_in.share * 100:g} % of the replies interrupted"
 

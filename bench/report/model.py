@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bench.explain.search.outcome import SearchOutcome
+
 SCHEMA_VERSION: Final = "1.0"
 
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -125,7 +127,8 @@ class PointReport(Part):
     Attributes:
         index: in the recipe's ladder.
         label: "40 streams".
-        streams, concurrent: as in the recipe; both null for any other kind of load, and for streams with barge-in.
+        streams, concurrent: as in the recipe; both null for any other kind of load, for streams with barge-in and for
+            those with a turn gap of their own.
         requests: in the window. ramp_requests, drain_requests: outside it, reported apart.
         failures: window requests by outcome, successes left out.
         e2e, ttft, tpot: of the window.
@@ -241,8 +244,9 @@ class Report(Part):
         fingerprint: hash over everything that decides the numbers; two reports with the same one are repeats.
         started_at: UTC, ISO 8601.
         partial: the run ended early; `partial_reason` says why.
-        valid: no rule was broken.
+        valid: no rule was broken; of a search: none where its answers rest.
         exit_code: what the command returned: 0, 3, 4, or 130/1 for a partial report.
+        searches: what the run searched for; left out of a report of any other run.
     """
 
     schema_version: Literal["1.0"] = "1.0"
@@ -262,3 +266,4 @@ class Report(Part):
     checks: tuple[Check, ...]
     assumptions: tuple[Assumption, ...]
     definitions: dict[str, str]
+    searches: tuple[SearchOutcome, ...] = Field(default=(), exclude_if=lambda searches: not searches)

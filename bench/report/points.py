@@ -44,7 +44,7 @@ def point_report(measurement: Measurement, index: int, prefix_cache: PrefixCache
     return PointReport(
         index=index,
         label=point.label,
-        streams=point.streams if point.barge_in is None else None,
+        streams=point.streams if point.barge_in is None and point.turn_gap is None else None,
         concurrent=point.concurrent,
         complete=measurement.is_complete(index),
         requests=len(window),

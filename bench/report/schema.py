@@ -18,10 +18,10 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _EveryKey(GenerateJsonSchema):
-    """A written report always has every key, those with a default included."""
+    """A written report always has every key, those with a default included, but for what only some runs have."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ANN401, ARG002, FBT001  pydantic's signature
-        return True
+        return "serialization_exclude_if" not in field
 
 
 def report_schema() -> dict[str, Any]:

@@ -45,7 +45,8 @@ def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budge
         budget_s: the line across: how long a reply may take.
         unit: what the horizontal axis counts.
     """
-    placed = sorted((point.streams or point.concurrent or 0, point.e2e) for point in points)
+    loads = [point.streams or point.concurrent or 0 for point in points]
+    placed = sorted(zip(loads, (point.e2e for point in points), strict=True), key=lambda pair: pair[0])
     highest = max(
         [value for _, latency in placed for name in PERCENTILES for value in _ends(_of(latency, name))]
         + [limit.limit_s for limit in limits]

@@ -1,0 +1,1 @@
+"""How many streams hold a limit: `just capacity`."""

@@ -1,0 +1,1 @@
+"""Over which values of an assumption a claim holds: `just frontier`."""

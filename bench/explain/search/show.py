@@ -1,0 +1,56 @@
+"""What searches came to, on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.explain.search.outcome import Answer, Cliff, Proof, SearchOutcome
+
+STYLES: Final[dict[Answer, str]] = {
+    "boundary": "bold green",
+    "holds throughout": "bold green",
+    "holds, end open": "green",
+    "holds nowhere": "bold red",
+    "undecided": "yellow",
+    "cut off": "yellow",
+    "invalid measurement": "bold red",
+}
+
+
+def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[Text]:
+    """A headline for each question, then what it rests on."""
+    for outcome in outcomes:
+        if outcome.question.claim is not None:
+            asked = f"{outcome.question.claim.id}, {outcome.question.slo.says} at {outcome.question.base.label}"
+            yield Text(asked, "bold")
+        yield Text.assemble((outcome.answer, STYLES[outcome.answer]), f"  {outcome.says}.")
+        yield from (Text(f"  {proof_line(proof)}", "dim") for proof in outcome.proofs)
+        yield from (Text(f"  {cliff_line(cliff)}", "yellow") for cliff in outcome.cliffs)
+        if not outcome.in_order:
+            yield Text("  The limit holds where a lighter load breaks it: the answer assumes that it does not.", "red")
+        if outcome.reasons:
+            yield Text(f"  Not comparable with the claim: {'; '.join(outcome.reasons)}.", "dim")
+
+
+def proof_line(proof: Proof) -> str:
+    """E.g. "12 streams: holds, 7 of 412 requests over it; up to 9 certify it at 99.7 %, 2 replicates"."""
+    counted = f"{proof.bad:,} of {proof.n:,} requests broke it"
+    if proof.design_effect > 1:
+        counted += f", worth {proof.bad_independent:.1f} of {proof.n_independent:,} independent ones"
+    confidence = f"at {proof.confidence * 100:.2f} %"
+    certify = "too few to certify it" if proof.allowed is None else f"up to {proof.allowed:,} certify it"
+    refute = "too few to refute it" if proof.refuting is None else f"{proof.refuting:,} refute it"
+    settled = proof.settled or "not settled"
+    return f"{proof.setting}: {settled}; {counted}; {certify}, {refute} {confidence}; {proof.replicates} replicates"
+
+
+def cliff_line(cliff: Cliff) -> str:
+    """E.g. "cliff between 12 and 13 streams: at least 3.1 times; a queue stands: ..."."""
+    grows = "into failures" if cliff.factor is None else f"at least {cliff.factor:.1f} times as slow"
+    why = "; ".join(cliff.evidence) or "nothing that was observed explains it"
+    return f"cliff from {cliff.before} to {cliff.after}, {grows}: {why}"

@@ -1,0 +1,1 @@
+"""A limit that replies are held against, as the command line writes it."""
