@@ -7,8 +7,7 @@ here. Only then is an image built, which takes minutes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -32,9 +31,7 @@ from recipes.command import engine_arguments
 if TYPE_CHECKING:
     from bench.engine.base import Clock, OnProgress
     from bench.engine.install import Say
-    from bench.observe.environment import Environment
-    from bench.observe.gpu import Gpu
-    from bench.plan import RunPlan
+    from bench.plan import Host, RunPlan
     from recipes.schema import Recipe
 
 _OTHERWISE: Final = (
@@ -48,21 +45,6 @@ _TOKENS: Final = frozenset(
     }
 )
 """Variables of the user that let an engine into a hub. A proxy's address may carry a password: all are kept secret."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Host:
-    """Where the run takes place.
-
-    Attributes:
-        machine: this host.
-        gpus: those that the engine may use.
-        cores: of this host that the engine may use; None for all.
-    """
-
-    machine: Environment
-    gpus: Sequence[Gpu]
-    cores: set[int] | None
 
 
 class DockerRun:

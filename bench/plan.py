@@ -17,10 +17,29 @@ from quantize.checkpoint import ResolvedCheckpoint, resolve
 from recipes.fingerprint import Pinned, file_sha256, fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.observe.environment import Environment
+    from bench.observe.gpu import Gpu
     from recipes.schema import Recipe
 
 EngineKind: TypeAlias = Literal["process", "docker", "external"]
 """Who starts the engine: we as a process, we in a container, somebody else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Where the run takes place.
+
+    Attributes:
+        machine: this host.
+        gpus: those that the engine may use.
+        cores: of this host that the engine may use; None for all.
+    """
+
+    machine: Environment
+    gpus: Sequence[Gpu]
+    cores: set[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,9 @@ from bench.report import folder_files as files
 from recipes.command import engine_arguments
 
 if TYPE_CHECKING:
-    from bench.docker_run import Host
     from bench.engine.base import Clock, OnProgress
     from bench.engine.install import Say
-    from bench.plan import RunPlan
+    from bench.plan import Host, RunPlan
     from recipes.schema import Recipe
 
 

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from bench.bundle.installed import installed_bundle
 from bench.display import Display, JsonDisplay, display_for
-from bench.docker_run import DockerRun, Host
+from bench.docker_run import DockerRun
 from bench.engine.base import Engine, RunningEngine
 from bench.engine.cores import confined, split
 from bench.engine.external import ExternalEngine
@@ -38,7 +38,7 @@ from bench.load.clock import RunClock
 from bench.measure import Course, Run, measure
 from bench.observe.environment import Client, describe_environment
 from bench.observe.observations import Finished, SearchAsked
-from bench.plan import engine_kind, plan_run
+from bench.plan import Host, engine_kind, plan_run
 from bench.process_run import ProcessRun
 from bench.recorder import Cause, Recorder, RunEnded
 from bench.report.folder import begin, finish

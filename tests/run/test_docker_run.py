@@ -12,7 +12,7 @@ import pytest
 from docker.models.images import Image
 
 from bench import docker_run as module
-from bench.docker_run import DockerRun, Host
+from bench.docker_run import DockerRun
 from bench.engine.docker import ContainerLaunch
 from bench.engine.docker_container import CHECKPOINT
 from bench.engine.docker_image import EngineImage
@@ -22,7 +22,7 @@ from bench.images.base import pinned_base
 from bench.images.definition import image_definition, image_target
 from bench.images.labels import BASE_DIGEST, DEFINITION, STAGE
 from bench.observe.gpu import GpuDriver
-from bench.plan import RunPlan, pins_of
+from bench.plan import Host, RunPlan, pins_of
 from quantize.checkpoint import ResolvedCheckpoint
 from recipes.load import load_recipe
 from recipes.schema import Recipe
