@@ -96,9 +96,14 @@ def list_images(*, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([_as_data(definition) for definition in definitions]) + "\n")
         return
-    table = Table("image", "base", "what it is", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("target", "definition"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("what it is", "built on"):
+        table.add_column(heading, overflow="fold")
     for definition in definitions:
-        table.add_row(f"[bold]{definition.tag}[/]", definition.base.name, definition.title)
+        name = f"[bold]{definition.target}[/]"
+        table.add_row(name, definition.sha256[:12], definition.title, definition.base.name)
     Console(highlight=False).print(table)
 
 

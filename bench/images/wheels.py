@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _SHOWN_LINES: Final = 8
+_STANDARD_ERROR: Final = 2
+"""Where pip draws on a terminal: standard output is for what was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,18 +210,23 @@ def _pip_download(requirements: Path, landing: Path, place: Place, *, say: Say, 
     # pip's own cache would keep a second copy of everything.
     quiet = ["--no-cache-dir", "--disable-pip-version-check", "--no-input"]
     command = [*find_pip(), *options, *target, *platforms, *quiet, "--requirement", str(requirements)]
+    said: list[str] = []
     with subprocess.Popen(  # noqa: S603  the tool with our own arguments
         command,
         stdin=subprocess.DEVNULL,
-        stdout=None if terminal else subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=_STANDARD_ERROR if terminal else subprocess.PIPE,
+        stderr=subprocess.PIPE if terminal else subprocess.STDOUT,
         text=True,
         errors="replace",
     ) as process:
-        for line in process.stdout or ():
-            if line.lstrip().startswith("Downloading "):
-                say(line.strip())
-        said = process.stderr.read().strip().splitlines() if process.stderr else []
+        try:
+            for line in filter(None, map(str.strip, process.stderr or process.stdout or ())):
+                said.append(line)
+                if line.startswith("Downloading "):
+                    say(line)
+        except BaseException:
+            process.terminate()
+            raise
     if process.returncode:
         shown = "".join(f"\n  {line}" for line in said[-_SHOWN_LINES:])
         raise StreamproofError(

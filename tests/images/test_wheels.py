@@ -121,6 +121,25 @@ def test_a_requirement_without_a_version_is_refused(tmp_path: Path) -> None:
         collect(WheelStore(tmp_path / "store"), "thing>=1.0\n")
 
 
+def test_ctrl_c_ends_pip_and_nothing_half_fetched_is_kept(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip").write_text(
+        f"#!{sys.executable}\nimport signal\nprint('Downloading thing', flush=True)\nsignal.pause()\n"
+    )
+    (tmp_path / "pip").chmod(0o755)
+    monkeypatch.setattr("bench.images.wheels.find_pip", lambda: [str(tmp_path / "pip")])
+    lock = locked("thing==1.0", wheel(source, "thing"))
+
+    def stop(line: str) -> None:
+        if line.startswith("Downloading"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        WheelStore(tmp_path / "store").collect(lock, PLACE, name="a.txt", say=stop, terminal=False)
+    assert list((tmp_path / "store").iterdir()) == []
+
+
 def test_a_package_that_is_nowhere(source: Path, tmp_path: Path) -> None:
     one, two = wheel(source, "one"), wheel(source, "two")
     lock = locked("one==1.0", one) + locked("two==1.0", two)
