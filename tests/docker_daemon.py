@@ -63,7 +63,9 @@ def _program(name: str) -> str:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
         for command in (["apt-get", "update"], install):
-            subprocess.run(command, check=False, capture_output=True, env=environment)
+            done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+            if done.returncode:
+                _unavailable(f"{' '.join(command)} failed: {done.stderr[-500:]}")
     found = shutil.which(name)
     if found is None:
         _unavailable(f"{name} is not installed (Debian: apt-get install {PACKAGES[name]})")

@@ -131,6 +131,7 @@ class Prepared:
         context: the staged folder.
         labels: that the image gets.
         say: takes progress.
+        attest: attach provenance and a bill of materials, where they can be kept.
     """
 
     definition: ImageDefinition
@@ -140,6 +141,7 @@ class Prepared:
     context: Path
     labels: Mapping[str, str]
     say: Say
+    attest: bool
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -175,7 +177,7 @@ class Prepared:
                 address=docker_address(os.environ),
                 id_file=Path(scratch) / "id",
                 fresh=fresh,
-                attest=_keeps_attestations(self.client.info()),
+                attest=self.attest and _keeps_attestations(self.client.info()),
             )
             self.say(f"Building {tag} on {definition.base.reference}")
             if said := run_build(self.builder, build, say=self.say):
@@ -194,6 +196,7 @@ def prepared(  # noqa: PLR0913  the options of a build
     caches: Path | None,
     say: Say,
     terminal: bool,
+    attest: bool = False,
     repository: Path = REPOSITORY,
 ) -> Iterator[Prepared]:
     """Everything that a build needs, fetched and staged; the context is removed afterwards.
@@ -204,6 +207,7 @@ def prepared(  # noqa: PLR0913  the options of a build
         caches: folder of compile caches to bake in.
         say: takes progress.
         terminal: see `ensure_image`.
+        attest: see `Prepared`. The program that makes the bill of materials is fetched from Docker's registry.
         repository: the checkout.
 
     Raises:
@@ -233,6 +237,7 @@ def prepared(  # noqa: PLR0913  the options of a build
                 context=context,
                 labels=labels.labels_of(definition, revision, version=version, source=source),
                 say=say,
+                attest=attest,
             )
         finally:
             shutil.rmtree(context, ignore_errors=True)
@@ -273,13 +278,14 @@ def _packages(
 
 def _check_disk(definition: ImageDefinition, info: Mapping[str, Any], cache: Path) -> None:
     """Refuse before anything is fetched. The daemon's folder can be seen where it is this host's and we are root."""
-    for folder in {Path(str(info.get("DockerRootDir", cache))), cache}:
+    needs = {cache: definition.build_gib - definition.base.gib}
+    needs[Path(str(info.get("DockerRootDir", cache)))] = definition.build_gib
+    for folder, gib in needs.items():
         existing = next(place for place in (folder, *folder.parents) if place.exists())
         free = shutil.disk_usage(existing).free / _GIB
-        if free < definition.build_gib:
+        if free < gib:
             raise StreamproofError(
-                f"building {definition.target} needs {definition.build_gib:g} GiB; "
-                f"{free:.1f} GiB are free at {existing}",
+                f"building {definition.target} needs {gib:g} GiB; {free:.1f} GiB are free at {existing}",
                 remedy="Make room there (docker system df shows what Docker keeps, docker builder prune what builds "
                 "left), or set XDG_CACHE_HOME or Docker's data-root to a larger disk.",
             )

@@ -71,6 +71,11 @@ def explained(said: Sequence[str], definition: ImageDefinition) -> StreamproofEr
             remedy=f"It takes {definition.build_gib:g} GiB where Docker keeps its data; docker system df shows what "
             "does, docker builder prune frees what builds left.",
         )
+    if "syft-scanner" in text:
+        return StreamproofError(
+            "the program that lists what is in the image cannot be fetched from Docker's registry",
+            remedy="--no-attest builds without a bill of materials.",
+        )
     about_base = [line for line in said if "@sha256:" in line or "failed to solve" in line]
     for cause in _BASE_CAUSES:
         if any(re.search(cause.said, line) for line in about_base):

@@ -38,6 +38,13 @@ def build(
             help="Build twice from nothing and compare the layers. Where they differ, the files are named (exit 1).",
         ),
     ] = False,
+    attest: Annotated[
+        bool,
+        typer.Option(
+            help="Attach provenance and a bill of materials, where buildx and the containerd image store are there. "
+            "The program that lists the materials is fetched from Docker's registry."
+        ),
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON, for scripts.")] = False,
 ) -> None:
@@ -57,6 +64,7 @@ def build(
         base_glibc=base_glibc,
         caches=with_caches,
         check_reproducible=check_reproducible,
+        attest=attest,
         quiet=quiet,
         as_json=as_json,
     )

@@ -42,6 +42,7 @@ class Wishes:
         base_glibc: minor version of its GNU C library 2.
         caches: folder of compile caches to bake in.
         check_reproducible: build twice and compare.
+        attest: attach provenance and a bill of materials, where the engine can keep them.
         quiet: say nothing but errors.
         as_json: the outcome as JSON.
     """
@@ -51,6 +52,7 @@ class Wishes:
     base_glibc: int | None = None
     caches: Path | None = None
     check_reproducible: bool = False
+    attest: bool = True
     quiet: bool = False
     as_json: bool = False
 
@@ -81,7 +83,9 @@ def build_image(target: str | None, wishes: Wishes) -> Exit:
             _tell(found, out, as_json=wishes.as_json)
             return Exit.OK
         terminal = console.is_terminal and not wishes.quiet
-        with prepared(definition, client, caches=wishes.caches, say=say, terminal=terminal) as ready:
+        with prepared(
+            definition, client, caches=wishes.caches, say=say, terminal=terminal, attest=wishes.attest
+        ) as ready:
             if not wishes.check_reproducible:
                 _tell(ready.run(definition.tag), out, as_json=wishes.as_json)
                 return Exit.OK

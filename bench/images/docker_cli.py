@@ -101,7 +101,9 @@ def build_command(builder: Builder, build: Build) -> list[str]:
     No network while it runs, and nothing of this host's settings: the proxies that a user has told Docker to pass into
     every build are passed empty.
     """
-    command = [builder.program, "--host", build.address, *(("buildx",) if builder.buildx else ()), "build"]
+    # The engine's own builder, whatever other one a user has chosen: its images, its registries.
+    buildx = ("buildx", "--builder", "default") if builder.buildx else ()
+    command = [builder.program, "--host", build.address, *buildx, "build"]
     command += ["--platform", PLATFORM, "--network", "none", "--target", build.stage, "--tag", build.tag]
     command += ["--file", str(build.context / "Dockerfile"), "--iidfile", str(build.id_file)]
     if builder.buildx:

@@ -45,6 +45,11 @@ BASE = DEFINITION.base.reference
             "--base-image",
         ),
         (
+            "ERROR: failed to solve: docker/buildkit-syft-scanner:stable-1: failed to do request: dial tcp: timeout",
+            "what is in the image cannot be fetched",
+            "--no-attest",
+        ),
+        (
             "failed to solve with frontend dockerfile.v0: pull access denied, repository does not exist or requires it",
             "does not give",
             "docker login",

@@ -81,7 +81,7 @@ class TestCommand:
         assert {"--provenance=mode=max", "--sbom=true", "--load"} <= set(kept)
         lost = build_command(builder, a_build(tmp_path))
         assert {"--provenance=false", "--sbom=false", "--load"} <= set(lost)
-        assert kept[3:5] == ["buildx", "build"]
+        assert kept[3:7] == ["buildx", "--builder", "default", "build"]
 
     def test_a_fresh_one_takes_nothing_from_the_cache(self, tmp_path: Path) -> None:
         assert "--no-cache" in build_command(Builder(program="docker", buildx=False), a_build(tmp_path, fresh=True))
