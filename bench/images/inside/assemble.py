@@ -81,9 +81,9 @@ def assemble(arguments: Arguments, *, context: Path = CONTEXT, root: Path = Path
     ours.mkdir(parents=True)
     people.add_user(root, number=USER_ID, home=HOME)
     caches = root / CACHES.lstrip("/")
-    people.own_folder(caches, USER_ID)
     if (context / "caches").is_dir():
         _bake(context / "caches", caches)
+    people.own_folder(caches, USER_ID)
     python = Path(sys.executable)
     if (context / "lock.txt").is_file():
         python = _install(arguments, context, ours)
@@ -136,8 +136,8 @@ def _add_source(site: Path, context: Path, ours: Path) -> None:
 
 
 def _bake(source: Path, caches: Path) -> None:
-    shutil.copytree(source, caches, dirs_exist_ok=True, symlinks=True, copy_function=shutil.copyfile)
-    for path in (caches, *caches.rglob("*")):
+    shutil.copytree(source, caches, symlinks=True, copy_function=shutil.copyfile)
+    for path in caches.rglob("*"):
         os.chown(path, USER_ID, USER_ID, follow_symlinks=False)
 
 
