@@ -29,10 +29,17 @@ def summary(report: Report, folder: Path) -> RenderableType:
     if report.partial:
         parts.append(Text(f"PARTIAL: {report.partial_reason}", style="bold red"))
     broken = [check for check in report.checks if check.verdict == "broken"]
-    if broken:
+    if report.valid and broken:
+        parts.append(
+            Text("Rules were broken at points that the answer does not rest on; the report names them.", "dim")
+        )
+    elif broken:
         parts.append(Text("INVALID: these figures prove nothing.", style="bold red"))
         parts += _broken(broken, report)
-    parts += [Text(), _points(report.points), Text(), *lines(report.searches), *_claims(report.claims)]
+    if report.searches:
+        parts += [Text(), *lines(report.searches)]
+    else:
+        parts += [Text(), _points(report.points), Text(), *_claims(report.claims)]
     parts += [Text(), Text.assemble(("report  ", "dim"), str(folder / "report.html"))]
     parts.append(Text.assemble(("verify  ", "dim"), f"just verify {folder}"))
     return Padding(Group(*parts), (1, 0, 0, 0))

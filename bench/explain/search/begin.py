@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.explain.search.boundary import Told
 from bench.explain.search.course import searched
 from bench.explain.search.replay import replay
 from bench.repro import reproduce
@@ -62,7 +63,7 @@ def searching(recipe: Recipe, questions: tuple[Question, ...]) -> Recipe:
     a search are its own. It has no claims: those that are asked about are in the questions, and the others would be
     judged by points that were chosen for something else.
     """
-    first = replay(questions, 0, lambda _point, _question: Counts()).following
+    first = replay(questions, 0, lambda _point, _question: Told(Counts())).following
     if first is None:
         raise ValueError("a search without a question")
     once = recipe.model_copy(update={"claims": [], "load": recipe.load.model_copy(update={"runs": 1})})

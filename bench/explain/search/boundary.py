@@ -10,6 +10,9 @@
    the other side bounds that side from then on, and one that cannot be settled stays between the bounds: the next
    candidate lies one step further, then two, then four.
 
+A point that the client spoiled (it could not keep up with its own clock) is measured again: that says nothing of the
+engine. After `ATTEMPTS` it counts all the same, and the measurement is then invalid where the answer rests on it.
+
 A search is a generator: it yields the index of the setting to measure next, and is sent what came of it. So whoever has
 the records can drive it again, and sees that its points are those that it asks for.
 """
@@ -34,6 +37,22 @@ Stage: TypeAlias = Literal["explore", "confirm"]
 NEAR: Final = 4
 """Settings with at most so many times the allowed share of bad requests tell how requests near the boundary come in
 bursts. Further out a queue grows through the whole window, and all of its requests are one burst."""
+
+ATTEMPTS: Final = 3
+"""At one point: a machine that spoils three in a row will spoil the fourth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a point.
+
+    Attributes:
+        counts: its requests.
+        spoiled: the client broke one of its own rules.
+    """
+
+    counts: Counts
+    spoiled: bool = False
 
 
 @dataclass(slots=True)
@@ -72,12 +91,14 @@ class Search:
         explored: by index, the windows of exploration together.
         candidates: by index.
         points: measured so far.
+        discarded: those among them that the client spoiled, by number, from 0.
         stage: of the point that was asked for last.
     """
 
     explored: dict[int, Counts] = field(default_factory=dict)
     candidates: dict[int, Candidate] = field(default_factory=dict)
     points: int = 0
+    discarded: list[int] = field(default_factory=list)
     stage: Stage = "explore"
 
     @property
@@ -99,7 +120,8 @@ class Search:
         """Everything that was measured, by index."""
         seen = dict(self.explored)
         for index, one in self.candidates.items():
-            seen[index] = seen.get(index, Counts()) + one.counts
+            if one.looks:
+                seen[index] = seen.get(index, Counts()) + one.counts
         return seen
 
     def fitted(self, *, confirmed: bool = False) -> dict[int, float]:
@@ -110,24 +132,22 @@ class Search:
         return dict(zip(order, shares, strict=True))
 
 
-def search(question: Question, state: Search) -> Generator[int, Counts, None]:
+def search(question: Question, state: Search) -> Generator[int, Told, None]:
     """Searches; `state` holds what is known at any time.
 
     Yields:
-        Index of the setting to measure next; send its counts.
+        Index of the setting to measure next; send what came of it.
     """
     yield from _explore(question, state)
     low, high = _crossing(state.fitted(), 1 - question.slo.share, len(question.values))
     yield from _confirm(question, state, low, high)
 
 
-def _explore(question: Question, state: Search) -> Generator[int, Counts, None]:
+def _explore(question: Question, state: Search) -> Generator[int, Told, None]:
     allowed, last = 1 - question.slo.share, len(question.values) - 1
 
-    def seems_to_hold(index: int) -> Generator[int, Counts, bool]:
-        state.stage = "explore"
-        counts = yield index
-        state.points += 1
+    def seems_to_hold(index: int) -> Generator[int, Told, bool]:
+        counts = yield from _measured(state, index, "explore")
         state.explored[index] = state.explored.get(index, Counts()) + counts
         return counts.share <= allowed
 
@@ -149,6 +169,18 @@ def _explore(question: Question, state: Search) -> Generator[int, Counts, None]:
     while 0 <= good < bad - 1 <= last and not spent():
         at = (good + bad) // 2
         good, bad = (at, bad) if (yield from seems_to_hold(at)) else (good, at)
+
+
+def _measured(state: Search, index: int, stage: Stage) -> Generator[int, Told, Counts]:
+    """A point of a setting, again where the client spoiled it."""
+    for attempt in range(1, ATTEMPTS + 1):
+        state.stage = stage
+        told = yield index
+        state.points += 1
+        if not told.spoiled or attempt == ATTEMPTS:
+            break
+        state.discarded.append(state.points - 1)
+    return told.counts
 
 
 def harder(question: Question, index: int) -> int:
@@ -176,7 +208,7 @@ def _crossing(fitted: Mapping[int, float], allowed: float, count: int) -> tuple[
     return max(under, default=-1), min(over, default=count)
 
 
-def _confirm(question: Question, state: Search, low: int, high: int) -> Generator[int, Counts, None]:
+def _confirm(question: Question, state: Search, low: int, high: int) -> Generator[int, Told, None]:
     """Measures the two candidates in turns until both are settled, or there is none left to try."""
     last = len(question.values) - 1
     step_down = step_up = 1
@@ -213,12 +245,9 @@ def _settled(state: Search, index: int) -> Settled | None:
     return state.candidates[index].settled
 
 
-def _look(question: Question, state: Search, index: int) -> Generator[int, Counts, None]:
+def _look(question: Question, state: Search, index: int) -> Generator[int, Told, None]:
     candidate = state.candidates.setdefault(index, Candidate(index, rank=len(state.candidates) + 1))
-    state.stage = "confirm"
-    counts = yield index
-    state.points += 1
-    candidate.counts += counts
+    candidate.counts += yield from _measured(state, index, "confirm")
     candidate.looks += 1
     candidate.error = error_of_look(question.error, candidate.rank, question.looks)
     candidate.effect = max(design_effect([candidate.counts]), state.effect(question.slo.share))

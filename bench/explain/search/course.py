@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.explain.search.replay import replay
-from bench.explain.search.tally import tally
+from bench.explain.search.tally import told
 from bench.load.journal import parse
-from bench.observe.observations import PhaseStarted
+from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.report import folder_files as files
 from bench.report.evidence import Evidence
 from bench.report.folder_evidence import parse_observations, recipe_toml
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
+    from bench.explain.search.boundary import Told
     from bench.explain.search.question import Question
     from bench.explain.search.replay import Replay, Step
     from bench.load.ahead import Ahead
     from bench.plan import RunPlan
-    from bench.stats.clustered import Counts
     from bench.turns import PointJob
     from bench.workload.tokens import CheckpointTokenizer
     from recipes.schema import Recipe
@@ -72,7 +72,7 @@ class SearchCourse:
         self._here = here
         self._say = say
         self._ladder: list[Step] = []
-        self._counts: list[Counts] = []
+        self._told: list[Told] = []
         self._read = {files.RUNNING_RECORDS: 0, files.OBSERVATIONS: 0}
 
     def jobs(self) -> Generator[tuple[PointJob, Ahead], None, None]:
@@ -86,12 +86,12 @@ class SearchCourse:
             point = job(self._plan, recipe.load, point=index, run=0, model=self._model, nonce=self._nonce)
             with ahead_of((point,) if self._here else (), self._tokenizer) as ahead:
                 yield point, ahead
-            self._counts.append(self._count(recipe, index))
+            self._told.append(self._tell(recipe, index))
 
     def _next(self) -> Replay:
-        return replay(self._questions, len(self._counts), lambda index, _: self._counts[index])
+        return replay(self._questions, len(self._told), lambda index, _: self._told[index])
 
-    def _count(self, recipe: Recipe, index: int) -> Counts:
+    def _tell(self, recipe: Recipe, index: int) -> Told:
         """What the point that is just over came to."""
         records = parse(self._new(files.RUNNING_RECORDS), files.RUNNING_RECORDS).records
         seen = parse_observations(self._new(files.OBSERVATIONS))
@@ -99,12 +99,12 @@ class SearchCourse:
             recipe=recipe,
             fingerprint="",
             records=table_of(records),
-            observations=tuple(each for each in seen if isinstance(each, PhaseStarted)),
+            observations=tuple(each for each in seen if isinstance(each, PhaseStarted | ClientSelf)),
             environment={},
             producer=Producer(name="", version="", commit=None, dirty=None),
             started_at="",
         )
-        return tally(Measurement.of(evidence), index, self._questions[self._ladder[index].question].slo)
+        return told(Measurement.of(evidence), index, self._questions[self._ladder[index].question].slo)
 
     def _new(self, name: str) -> bytes:
         """What was written to a file since it was last asked for."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from bench.explain.search.cliffs import cliffs
 from bench.explain.search.outcome import Measured, Proof, SearchOutcome
 from bench.explain.search.replay import replay
-from bench.explain.search.tally import latencies, tally
+from bench.explain.search.tally import latencies, told
 from bench.explain.search.words import answer_of, says
 from bench.observe.observations import SearchAsked
 from bench.report.checks import Finding, together
@@ -77,7 +77,7 @@ def find(
         return None
     ladder = measurement.recipe.load.ladder
     whole = next((index for index in range(len(ladder)) if not measurement.is_complete(index)), len(ladder))
-    driven = replay(asked.questions, whole, lambda index, question: tally(measurement, index, question.slo))
+    driven = replay(asked.questions, whole, lambda index, question: told(measurement, index, question.slo))
     check = _as_asked(driven, measurement, whole)
     broken = [each for each in (*checks, check) if each.verdict == "broken"]
     outcomes, spoiled = [], False
@@ -97,7 +97,7 @@ def find(
                 fails=None if state.fails is None else question.values[state.fails],
                 confidence=1 - question.error,
                 crossing=_crossing(measured, 1 - question.slo.share),
-                proofs=tuple(_proof(question, one) for _, one in sorted(state.candidates.items())),
+                proofs=tuple(_proof(question, one) for _, one in sorted(state.candidates.items()) if one.looks),
                 measured=measured,
                 in_order=state.holds is None or state.fails is None or state.holds < state.fails,
                 cliffs=cliffs(measured, measurement, observations),
@@ -132,7 +132,7 @@ def _spoils(check: Check, driven: Replay, number: int) -> bool:
     """Whether a broken rule takes away what a search rests on."""
     if check.point is None:
         return True
-    if check.point >= len(driven.steps):
+    if check.point >= len(driven.steps) or check.point in driven.discarded:
         return False
     step = driven.steps[check.point]
     if step.question != number or step.stage == "explore":
@@ -164,7 +164,7 @@ def _measured(measurement: Measurement, question: Question, driven: Replay, numb
     """Every setting with all of its points, and the two fits through them."""
     points: dict[int, list[int]] = {}
     for point, step in enumerate(driven.steps):
-        if step.question == number:
+        if step.question == number and point not in driven.discarded:
             points.setdefault(step.index, []).append(point)
     shares = driven.states[number].fitted(confirmed=True)
     seen = driven.states[number].seen()

@@ -10,9 +10,8 @@ from bench.explain.search.boundary import Search, search
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench.explain.search.boundary import Stage
+    from bench.explain.search.boundary import Stage, Told
     from bench.explain.search.question import Question
-    from bench.stats.clustered import Counts
     from recipes.schema import Point
 
 
@@ -47,14 +46,23 @@ class Replay:
     following: Step | None
     states: tuple[Search, ...]
 
+    @property
+    def discarded(self) -> frozenset[int]:
+        """Points, by their index in the ladder, that the client spoiled and that do not count."""
+        found = set()
+        for number, state in enumerate(self.states):
+            mine = [index for index, step in enumerate(self.steps) if step.question == number]
+            found |= {mine[point] for point in state.discarded}
+        return frozenset(found)
 
-def replay(questions: Sequence[Question], points: int, counts_of: Callable[[int, Question], Counts]) -> Replay:
+
+def replay(questions: Sequence[Question], points: int, told_of: Callable[[int, Question], Told]) -> Replay:
     """Asks the questions one after the other.
 
     Args:
         questions: in order.
         points: so many have been measured.
-        counts_of: what the point with this index in the ladder came to, for this question.
+        told_of: what the point with this index in the ladder came to, for this question.
     """
     steps: list[Step] = []
     states: list[Search] = []
@@ -62,17 +70,17 @@ def replay(questions: Sequence[Question], points: int, counts_of: Callable[[int,
         if len(steps) == points:
             return Replay(tuple(steps), step, tuple(states))
         steps.append(step)
-        answer(counts_of(len(steps) - 1, questions[step.question]))
+        answer(told_of(len(steps) - 1, questions[step.question]))
     return Replay(tuple(steps), None, tuple(states))
 
 
-def _asked(questions: Sequence[Question], states: list[Search]) -> Iterator[tuple[Step, Callable[[Counts], None]]]:
+def _asked(questions: Sequence[Question], states: list[Search]) -> Iterator[tuple[Step, Callable[[Told], None]]]:
     """Every point that is asked for, with a function that takes what came of it before the next one is asked for."""
     for number, question in enumerate(questions):
         state = Search()
         states.append(state)
         course = search(question, state)
-        answers: list[Counts] = []
+        answers: list[Told] = []
         index = next(course, None)
         while index is not None:
             yield Step(number, index, state.stage, question.point(index)), answers.append

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench.explain.search.outcome import Answer, Cliff, Proof, SearchOutcome
+    from rich.console import RenderableType
+
+    from bench.explain.search.outcome import Answer, Cliff, Measured, Proof, SearchOutcome
 
 STYLES: Final[dict[Answer, str]] = {
     "boundary": "bold green",
@@ -22,12 +25,14 @@ STYLES: Final[dict[Answer, str]] = {
 }
 
 
-def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[Text]:
+def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[RenderableType]:
     """A headline for each question, then what it rests on."""
     for outcome in outcomes:
         if outcome.question.claim is not None:
             asked = f"{outcome.question.claim.id}, {outcome.question.slo.says} at {outcome.question.base.label}"
             yield Text(asked, "bold")
+        yield _settings(outcome)
+        yield Text()
         yield Text.assemble((outcome.answer, STYLES[outcome.answer]), f"  {outcome.says}.")
         yield from (Text(f"  {proof_line(proof)}", "dim") for proof in outcome.proofs)
         yield from (Text(f"  {cliff_line(cliff)}", "yellow") for cliff in outcome.cliffs)
@@ -35,6 +40,37 @@ def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[Text]:
             yield Text("  The limit holds where a lighter load breaks it: the answer assumes that it does not.", "red")
         if outcome.reasons:
             yield Text(f"  Not comparable with the claim: {'; '.join(outcome.reasons)}.", "dim")
+
+
+def _settings(outcome: SearchOutcome) -> Table:
+    """Every setting with all of its points together; fits into 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("setting", no_wrap=True)
+    for title in ("points", "requests", "broke it", measure_of(outcome), "interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in outcome.measured:
+        table.add_row(
+            each.setting,
+            str(len(each.points)),
+            f"{each.n:,}",
+            f"{each.bad:,}",
+            "--" if each.latency_s is None else f"{each.latency_s:.3f}",
+            interval_of(each) or "--",
+        )
+    return table
+
+
+def measure_of(outcome: SearchOutcome) -> str:
+    """What is measured at each setting: "p95 E2E"."""
+    slo = outcome.question.slo
+    return f"p{slo.share * 100:g} {slo.limits[0].metric.upper()}"
+
+
+def interval_of(measured: Measured) -> str:
+    """The interval in seconds; open where its end falls among the failures."""
+    if measured.low_s is None:
+        return ""
+    return f"{measured.low_s:.3f} to " + ("--" if measured.high_s is None else f"{measured.high_s:.3f} s")
 
 
 def proof_line(proof: Proof) -> str:
@@ -46,7 +82,8 @@ def proof_line(proof: Proof) -> str:
     certify = "too few to certify it" if proof.allowed is None else f"up to {proof.allowed:,} certify it"
     refute = "too few to refute it" if proof.refuting is None else f"{proof.refuting:,} refute it"
     settled = proof.settled or "not settled"
-    return f"{proof.setting}: {settled}; {counted}; {certify}, {refute} {confidence}; {proof.replicates} replicates"
+    times = f"{proof.replicates} replicate{'' if proof.replicates == 1 else 's'}"
+    return f"{proof.setting}: {settled}; {counted}; {certify}, {refute} {confidence}; {times}"
 
 
 def cliff_line(cliff: Cliff) -> str:

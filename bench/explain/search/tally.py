@@ -1,4 +1,4 @@
-"""Which requests of a point broke the limit, in order of time: what a search is told of a point."""
+"""What a search is told of a point: which of its requests broke the limit, in order of time; whether the client did."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.explain.search.boundary import Told
+from bench.report import rules_client
 from bench.report.measurement import Place
 from bench.stats.clustered import Counts
 from bench.stats.quantiles import Sample
@@ -41,6 +43,13 @@ def tally(measurement: Measurement, index: int, slo: Slo) -> Counts:
         over = [each > limit.limit_s for each, limit in zip(latencies, slo.limits, strict=True)]
         windows.append(np.any(over, axis=0)[known])
     return Counts(tuple(windows))
+
+
+def told(measurement: Measurement, index: int, slo: Slo) -> Told:
+    """What a search is told of a point: its requests, and whether the client spoiled it."""
+    kept = (rules_client.event_loop, rules_client.sent_on_time, rules_client.stamped_on_time, rules_client.cpu_to_spare)
+    broken = any(check.verdict == "broken" for rule in kept for check in rule(measurement) if check.point == index)
+    return Told(tally(measurement, index, slo), spoiled=broken)
 
 
 def latencies(measurement: Measurement, indices: Sequence[int], slo: Slo) -> Sample:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bench.explain.search.show import cliff_line, interval_of, measure_of, proof_line
 from bench.observe.observations import EngineStarted
 from bench.report.render import words
 from bench.report.render.verdict import headline
@@ -41,7 +42,8 @@ _ENVIRONMENT: Final = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_ENVIRONMENT.globals |= {"words": words}
+_ENVIRONMENT.globals |= {"words": words, "proof_line": proof_line, "cliff_line": cliff_line}
+_ENVIRONMENT.globals |= {"measure_of": measure_of, "interval_of": interval_of}
 
 
 def render_markdown(report: Report, observations: Iterable[Observation] = ()) -> str:

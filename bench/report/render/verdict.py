@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from bench.report.render.words import plural
+from bench.report.render.words import plural, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,16 @@ def headline(report: Report) -> Headline:
         return Headline(
             "bad", f"Invalid: the measurement breaks {rules} of its own, so its figures prove nothing.", broken
         )
-    return _of_claims(report)
+    return _of_searches(report) if report.searches else _of_claims(report)
+
+
+def _of_searches(report: Report) -> Headline:
+    says = [sentence(outcome.says) for outcome in report.searches]
+    found = [outcome.holds is not None for outcome in report.searches]
+    if len(says) == 1:
+        return Headline("good" if all(found) else "bad", says[0])
+    held = f"{sum(found)} of {plural(len(found), 'limit')} hold somewhere in the range that was asked about."
+    return Headline("good" if all(found) else "bad", held, tuple(says))
 
 
 def _broken(report: Report) -> Iterator[str]:

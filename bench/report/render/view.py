@@ -13,6 +13,7 @@ from bench.report.render.figure_startup import startup_figure
 from bench.report.render.figure_timeline import timeline_figure
 from bench.report.render.graphs import GraphUse, graph_use
 from bench.report.render.samples import Samples
+from bench.report.render.searches import SearchView, search_views
 from bench.report.render.verdict import Headline, headline
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class View:
         timelines: one drawing a point and run.
         timelines_left_out: points and runs beyond `PANELS_DRAWN`.
         starts: of the engine.
+        searches: what the run searched for.
         graphs: how CUDA graphs were used; None where the engine did not tell.
         gauges: drawings by run.
         environment: (dotted key, value) in order of the file.
@@ -111,6 +113,7 @@ class View:
     timelines: tuple[Drawing, ...]
     timelines_left_out: int
     starts: tuple[Start, ...]
+    searches: tuple[SearchView, ...]
     graphs: GraphUse | None
     gauges: tuple[tuple[str, tuple[Markup, ...]], ...]
     environment: tuple[tuple[str, str], ...]
@@ -127,11 +130,13 @@ def view_of(report: Report, evidence: Evidence) -> View:
         report=report,
         headline=headline(report),
         rules=tuple(_rules(report)),
-        latency=tuple(_latency(report, evidence)),
-        distributions=tuple(_distributions(report, samples)),
+        # A search comes back to the same loads again and again; its own section draws them together.
+        latency=() if report.searches else tuple(_latency(report, evidence)),
+        distributions=() if report.searches else tuple(_distributions(report, samples)),
         timelines=tuple(_timelines(panels[:PANELS_DRAWN], samples)),
         timelines_left_out=max(0, len(panels) - PANELS_DRAWN),
         starts=tuple(Start(start, startup_figure(start) if start.stages else None) for start in starts),
+        searches=search_views(report),
         graphs=graph_use(report, evidence),
         gauges=tuple(_gauges(evidence, samples)),
         environment=tuple(rows[:ENVIRONMENT_ROWS]),

@@ -1,0 +1,154 @@
+"""What a run searched for, for the page: the curve, the certificates, the cliffs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.explain.search.show import cliff_line
+from bench.report.render import words
+from bench.report.render.charts import Axis, Plot, seconds_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markupsafe import Markup
+
+    from bench.explain.search.outcome import Measured, SearchOutcome
+    from bench.report.model import Report
+
+HEIGHT_PX: Final = 280
+TICKS: Final = 0.07
+"""Least distance between two labels, as a share of the width."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchView:
+    """What the page says of one search.
+
+    Attributes:
+        title: what was asked.
+        says: the answer.
+        tone: class of the style sheet.
+        figure: the curve; None where no percentile is known.
+        caption: under it.
+        proofs: (setting, verdict, replicates, requests, broke the limit, design effect, certifies up to, refutes from,
+            confidence).
+        cliffs: each a sentence.
+        notes: what else must be said.
+    """
+
+    title: str
+    says: str
+    tone: str
+    figure: Markup | None
+    caption: str
+    proofs: tuple[tuple[str, ...], ...]
+    cliffs: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def search_views(report: Report) -> tuple[SearchView, ...]:
+    """One for each question."""
+    return tuple(_view(outcome) for outcome in report.searches)
+
+
+def _view(outcome: SearchOutcome) -> SearchView:
+    question = outcome.question
+    about = "" if question.claim is None else f"{question.claim.id}: "
+    at = "" if question.axis == "streams" else f" at {question.base.label}"
+    return SearchView(
+        title=f"{about}{question.slo.says}{at}",
+        says=words.sentence(outcome.says),
+        tone="bad" if outcome.holds is None or outcome.answer == "invalid measurement" else "good",
+        figure=_figure(outcome),
+        caption=_caption(outcome),
+        proofs=tuple(
+            (
+                proof.setting,
+                proof.settled or "not settled",
+                words.count(proof.replicates),
+                words.count(proof.n),
+                words.count(proof.bad),
+                words.number(proof.design_effect),
+                words.count(proof.allowed),
+                words.count(proof.refuting),
+                f"{proof.confidence * 100:.2f} %",
+            )
+            for proof in outcome.proofs
+        ),
+        cliffs=tuple(words.sentence(cliff_line(cliff)) for cliff in outcome.cliffs),
+        notes=tuple(_notes(outcome)),
+    )
+
+
+def _caption(outcome: SearchOutcome) -> str:
+    text = "Dots are all points of a setting together, with their 95 % intervals; the line is the isotonic fit, which "
+    text += (
+        "assumes only that a heavier load is never faster. The shaded part is certified: green holds, red does not. "
+    )
+    text += "What lies beyond three times the limit is drawn at the upper edge."
+    if outcome.crossing is not None:
+        unit = " streams" if outcome.question.axis == "streams" else " s"
+        text += f" The fit crosses the limit near {outcome.crossing:.3g}{unit}; that is an estimate and no certificate."
+    return text
+
+
+def _notes(outcome: SearchOutcome) -> Iterator[str]:
+    if not outcome.in_order:
+        yield "A setting holds beyond one that does not: the order that the search assumes is not there."
+    if outcome.reasons:
+        yield f"Not comparable with the claim: {'; '.join(outcome.reasons)}."
+    yield (
+        f"All certificates together are right with {outcome.confidence * 100:g} %. They are about this one engine "
+        "start: how much starts differ is not in them. Late requests that come in bursts count as fewer independent "
+        "ones (design effect)."
+    )
+
+
+def _figure(outcome: SearchOutcome) -> Markup | None:
+    known = sorted((each for each in outcome.measured if each.latency_s is not None), key=lambda each: each.value)
+    if not known:
+        return None
+    slo = outcome.question.slo
+    limit = slo.limits[0].limit_s
+    # Beyond three limits nobody asks how much longer it takes; the table of points says it.
+    highest = min(3 * limit, max(limit, *(each.high_s or each.latency_s or 0 for each in known)))
+    across = _axis([each.value for each in known])
+    plot = Plot(across, seconds_axis(highest), height=HEIGHT_PX)
+    low, high = across.low, across.high
+    harder_right = outcome.question.axis == "streams"
+    if outcome.holds is not None:
+        plot.shade(*((low, outcome.holds) if harder_right else (outcome.holds, high)), "holds", "certified to hold")
+    if outcome.fails is not None:
+        plot.shade(*((outcome.fails, high) if harder_right else (low, outcome.fails)), "fails", "certified not to hold")
+    unit = "open user streams" if harder_right else "mean turn gap, seconds"
+    name = f"p{slo.share * 100:g} of {slo.limits[0].metric.upper()}"
+    plot.grid(x_title=unit, y_title=name)
+    plot.level(limit, "budget", "limit")
+    plot.curve([(each.value, each.fitted_s) for each in known if each.fitted_s is not None], "p95")
+    for each in known:
+        _dot(plot, each)
+    return plot.svg(f"{name} against {unit}; the certificates stand in the table below")
+
+
+def _dot(plot: Plot, each: Measured) -> None:
+    if each.latency_s is None:
+        return
+    if each.low_s is not None:
+        plot.whisker(each.value, each.low_s, each.high_s, "p95")
+    title = f"{each.setting}: {words.seconds(each.latency_s)}, {each.bad:,} of {each.n:,} requests broke the limit"
+    plot.dot((each.value, each.latency_s), "p95", title)
+
+
+def _axis(values: list[float]) -> Axis:
+    room = max((values[-1] - values[0]) * 0.04, values[0] * 0.04)
+    low, high = values[0] - room, values[-1] + room
+    ticks: list[tuple[float, str]] = []
+    last = -math.inf
+    for value in values:
+        if (value - last) / (high - low) >= TICKS:
+            ticks.append((value, f"{value:g}"))
+            last = value
+    return Axis(low, high, tuple(ticks))
