@@ -185,5 +185,5 @@ def _built(target: str, engine: _Engine, base: Base, repository: Path) -> Iterat
     try:
         yield image
     finally:
-        if not image.cached:
+        if not (engine.own or image.cached):  # our own engine goes as a whole
             engine.client.images.remove(image.id, force=True)

@@ -12,7 +12,7 @@ from docker.models.containers import Container
 
 from bench.images.build import BuiltImage
 from bench.images.definition import image_definition
-from bench.images.layout import ROOT, USER_ID
+from bench.images.layout import CACHES, ROOT, USER_ID
 from tests.docker_daemon import SECRETS
 
 pytestmark = pytest.mark.engine
@@ -47,7 +47,7 @@ def test_the_engine_is_imported_by_nobody_in_particular_without_network_and_with
         entrypoint=f"{ROOT}/env/bin/python",
         network="none",
         read_only=True,
-        tmpfs={"/tmp": ""},  # noqa: S108  inside the container
+        tmpfs={"/tmp": "", CACHES: f"uid={USER_ID}"},  # noqa: S108  inside the container
         cap_drop=["ALL"],
         remove=True,
     )
