@@ -89,6 +89,12 @@ capacity target *options:
 frontier target *options:
     @{{ python }} frontier "$@"
 
+# What differs between reports and what came of it, with intervals; a release gate (just compare A B --gate e2e:p95:+5%)
+[group("explain")]
+[no-exit-message]
+compare *reports:
+    @{{ python }} compare "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]

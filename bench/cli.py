@@ -16,6 +16,7 @@ from bench.bundle.cli_caches import app as caches_app
 from bench.errors import UsageError
 from bench.explain.capacity.cli_capacity import capacity
 from bench.explain.frontier.cli_frontier import frontier
+from bench.explain.compare.cli_compare import compare
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
 from bench.images.cli_build import build
@@ -304,6 +305,7 @@ app.command()(pin)
 app.add_typer(caches_app, name="caches")
 app.command()(preflight)
 app.command()(graphs)
+app.command()(compare)
 app.command()(capacity)
 app.command()(frontier)
 app.add_typer(quantize_app, name="quantize")
