@@ -15,8 +15,8 @@ from rich.table import Table
 from bench.bundle.cli_caches import app as caches_app
 from bench.errors import UsageError
 from bench.explain.capacity.cli_capacity import capacity
-from bench.explain.frontier.cli_frontier import frontier
 from bench.explain.compare.cli_compare import compare
+from bench.explain.frontier.cli_frontier import frontier
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
 from bench.images.cli_build import build
