@@ -50,7 +50,8 @@ def question(  # noqa: PLR0913  the options of a command
     first = step if lowest is None else lowest
     last = max(UP_TO * max(counts), first) if highest is None else highest
     if last < first:
-        raise UsageError(f"--from {first} is above --to {last}", remedy="The search goes from few streams to many.")
+        fewest = f"--step {step}" if lowest is None else f"--from {first}"
+        raise UsageError(f"{fewest} is above --to {last}", remedy="The search goes from few streams to many.")
     values = tuple(float(count) for count in range(first, last + 1, step))
     if len(values) > MOST_VALUES:
         raise UsageError(f"{len(values):,} stream counts are too many", remedy="Raise --step.")

@@ -33,10 +33,11 @@ def parse_slo(text: str) -> Slo:
         if len({bound.metric for bound in bounds}) < len(bounds):
             raise _wrong(text, "it has two limits on one latency")
         return Slo(text=text, share=_percent(text, share), limits=bounds)
+    metric = _metric(text, what, more=(GOODPUT,))
     return Slo(
         text=text,
         share=_percentile(text, share),
-        limits=(Limit(metric=_metric(text, what, more=(GOODPUT,)), limit_s=_seconds(text, limit)),),
+        limits=(Limit(metric=metric, limit_s=_seconds(text, limit)),),
     )
 
 
