@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from bench.engine.install import Say
 
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_BATCH: Final = 16
+"""Packages that are fetched by one pip, which hands over its files when it has all of them: what one of several has
+fetched need not be fetched again when another fails."""
 _SHOWN_LINES: Final = 8
 _STANDARD_ERROR: Final = 2
 """Where pip draws on a terminal: standard output is for what was asked for."""
@@ -155,7 +158,8 @@ class WheelStore:
         missing = [package for package in packages if self.find(package, place) is None]
         if missing:
             say(f"Fetching {len(missing)} of the {len(packages)} wheels of {name}, once")
-            self._fetch(missing, place, say=say, terminal=terminal)
+            for start in range(0, len(missing), _BATCH):
+                self._fetch(missing[start : start + _BATCH], place, say=say, terminal=terminal)
         found = []
         for package in packages:
             path = self.find(package, place)
@@ -173,10 +177,8 @@ class WheelStore:
             lines = [" ".join((p.line, *(f"--hash=sha256:{digest}" for digest in p.hashes))) for p in packages]
             requirements.write_text("\n".join(lines) + "\n", encoding="utf-8")
             landing = Path(scratch) / "wheels"
-            try:
-                _pip_download(requirements, landing, place, say=say, terminal=terminal)
-            finally:  # what has arrived before it was interrupted need not be fetched again
-                self._keep(landing)
+            _pip_download(requirements, landing, place, say=say, terminal=terminal)
+            self._keep(landing)
 
     def _keep(self, landing: Path) -> None:
         for path in landing.glob("*.whl"):
@@ -231,7 +233,7 @@ def _pip_download(requirements: Path, landing: Path, place: Place, *, say: Say, 
         shown = "".join(f"\n  {line}" for line in said[-_SHOWN_LINES:])
         raise StreamproofError(
             f"pip could not fetch the wheels: it ended with status {process.returncode}{shown}",
-            remedy="What pip said names the cause. What has arrived is kept; run the command again. On a host without "
+            remedy="What pip said names the cause. What was fetched before is kept; run the command again. On a host without "
             "network, copy ~/.cache/streamproof/wheels from one that has built the image.",
         )
 

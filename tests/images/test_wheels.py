@@ -140,7 +140,8 @@ def test_ctrl_c_ends_pip_and_nothing_half_fetched_is_kept(
     assert list((tmp_path / "store").iterdir()) == []
 
 
-def test_a_package_that_is_nowhere(source: Path, tmp_path: Path) -> None:
+def test_a_package_that_is_nowhere(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.images.wheels._BATCH", 1)
     one, two = wheel(source, "one"), wheel(source, "two")
     lock = locked("one==1.0", one) + locked("two==1.0", two)
     two.unlink()
@@ -148,6 +149,7 @@ def test_a_package_that_is_nowhere(source: Path, tmp_path: Path) -> None:
     with pytest.raises(StreamproofError, match=r"(?s)pip could not fetch.*two") as caught:
         collect(store, lock)
     assert "without network" in caught.value.remedy
+    assert (tmp_path / "store" / sha256(one) / one.name).is_file(), "what was fetched before is kept"
 
 
 @pytest.mark.parametrize("name", sorted(name for name, pin in load_pins().targets.items() if pin.lock))
