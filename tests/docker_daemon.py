@@ -95,7 +95,8 @@ def _docker() -> Iterator[_Engine]:
         return
     if os.geteuid() != 0:
         _unavailable(f"{reason}; only root can start an engine")
-    _program("dockerd")
+    for name in ("dockerd", "ip"):
+        _program(name)
     try:
         with private_docker() as (address, client):
             yield _Engine(address, client, own=True)

@@ -233,8 +233,8 @@ def _pip_download(requirements: Path, landing: Path, place: Place, *, say: Say, 
         shown = "".join(f"\n  {line}" for line in said[-_SHOWN_LINES:])
         raise StreamproofError(
             f"pip could not fetch the wheels: it ended with status {process.returncode}{shown}",
-            remedy="What pip said names the cause. What was fetched before is kept; run the command again. On a host without "
-            "network, copy ~/.cache/streamproof/wheels from one that has built the image.",
+            remedy="What pip said names the cause. What was fetched before is kept; run the command again. On a host "
+            "without network, copy ~/.cache/streamproof/wheels from one that has built the image.",
         )
 
 
