@@ -95,6 +95,12 @@ frontier target *options:
 compare *reports:
     @{{ python }} compare "$@"
 
+# What each factor between two recipes brings, added first and removed last (just ablate h200-fp8 --from vanilla)
+[group("explain")]
+[no-exit-message]
+ablate *options:
+    @{{ python }} ablate "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.bundle.cli_caches import app as caches_app
 from bench.errors import UsageError
+from bench.explain.ablate.cli_ablate import ablate
 from bench.explain.capacity.cli_capacity import capacity
 from bench.explain.compare.cli_compare import compare
 from bench.explain.frontier.cli_frontier import frontier
@@ -306,6 +307,7 @@ app.add_typer(caches_app, name="caches")
 app.command()(preflight)
 app.command()(graphs)
 app.command()(compare)
+app.command()(ablate)
 app.command()(capacity)
 app.command()(frontier)
 app.add_typer(quantize_app, name="quantize")

@@ -79,6 +79,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     as_json: bool,
     ray: str | None = None,
     questions: tuple[Question, ...] = (),
+    nonce: str = "",
 ) -> int:
     """Runs a recipe and leaves a signed report.
 
@@ -90,6 +91,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
         as_json: tell what happens as JSON lines.
         ray: address of a Ray cluster whose hosts send the load; None sends it from here.
         questions: a search takes the place of the recipe's ladder, with one engine start.
+        nonce: makes the prompts differ from those of another run of the same recipe.
 
     Returns:
         The exit code, see `bench.errors.Exit`.
@@ -101,7 +103,14 @@ def reproduce(  # noqa: PLR0913  the options of a command
     try:
         with _sigterm_is_ctrl_c(), ExitStack() as stack:
             job = _Job(
-                recipe, reports=reports, wishes=wishes, display=display, ray=ray, questions=questions, stack=stack
+                recipe,
+                reports=reports,
+                wishes=wishes,
+                display=display,
+                ray=ray,
+                questions=questions,
+                nonce=nonce,
+                stack=stack,
             )
             job.run()
             report = finish(job.folder)
@@ -137,6 +146,7 @@ class _Job:
         display: Display,
         ray: str | None,
         questions: tuple[Question, ...],
+        nonce: str,
         stack: ExitStack,
     ) -> None:
         self._display = display
@@ -168,7 +178,7 @@ class _Job:
             self._own.prepare()
         started_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         # A server of somebody else's may remember the prompts of an earlier job; an engine of ours is new.
-        self._nonce = started_at if kind == "external" else ""
+        self._nonce = f"{started_at}{nonce}" if kind == "external" else nonce
         provenance = Provenance(
             producer=_producer(machine.client),
             started_at=started_at,
