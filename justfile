@@ -101,6 +101,12 @@ compare *reports:
 ablate *options:
     @{{ python }} ablate "$@"
 
+# How many replicas and GPUs so many calls need, from a measured report (just plan --streams 5000 --from reports/...)
+[group("explain")]
+[no-exit-message]
+plan *options:
+    @{{ python }} plan "$@"
+
 # List the targets
 [group("recipes")]
 [no-exit-message]

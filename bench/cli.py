@@ -17,6 +17,7 @@ from bench.errors import UsageError
 from bench.explain.ablate.cli_ablate import ablate
 from bench.explain.capacity.cli_capacity import capacity
 from bench.explain.compare.cli_compare import compare
+from bench.explain.fleet.cli_plan import plan
 from bench.explain.frontier.cli_frontier import frontier
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
@@ -308,6 +309,7 @@ app.command()(preflight)
 app.command()(graphs)
 app.command()(compare)
 app.command()(ablate)
+app.command()(plan)
 app.command()(capacity)
 app.command()(frontier)
 app.add_typer(quantize_app, name="quantize")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def shown_plan(plan: AblationPlan) -> RenderableType:
     """What an ablation would do, and how long it takes."""
-    factors = Table("factor", "what it switches", box=None, pad_edge=False)
+    factors = Table("factor", box=None, pad_edge=False)
+    factors.add_column("what it switches", overflow="fold")
     for factor in plan.factors:
         factors.add_row(Text(f"{factor.slug}\n({factor.name})"), Text("\n".join(factor.keys)))
     runs = Table(
