@@ -32,7 +32,7 @@ MOST_PREDICTED: Final = 100_000
 """Requests of one run: some ten seconds' work. A run of more is one of the client against a test server, whose cache
 nobody asks about."""
 
-OTHER_RULES: Final = frozenset({"prefix_match_unit", "mamba_cache_mode", "kv_transfer_config"})
+OTHER_RULES: Final = frozenset({"mamba_cache_mode", "kv_transfer_config"})
 """Flags under which hits follow rules that nobody has modelled here."""
 
 DEFAULT_CHUNK_TOKENS: Final = 8192
@@ -121,9 +121,12 @@ def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
     chunk = flags.get("max_num_batched_tokens", DEFAULT_CHUNK_TOKENS)
     drafts = json_table(flags.get("speculative_config")).get("num_speculative_tokens", 0)
     size = started.block_size
-    if not (isinstance(size, int) and isinstance(chunk, int) and isinstance(drafts, int)):
+    unit = flags.get("prefix_match_unit", size)
+    if not (isinstance(size, int) and isinstance(chunk, int) and isinstance(drafts, int) and isinstance(unit, int)):
         return None
     if not 0 < size <= chunk or drafts < 0 or not flags.keys().isdisjoint(OTHER_RULES):
+        return None
+    if unit < 1 or size % unit:  # no engine starts with it
         return None
     return CacheRules(
         block_size=size,
@@ -131,6 +134,7 @@ def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
         chunk_tokens=chunk,
         draft_tokens=drafts,
         split_tokens=CPU_SPLIT_TOKENS if recipe.hardware.kind == "cpu" and "block_size" not in flags else None,
+        match_unit=unit if unit != size else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bench.workload.prefix_cache_blocks import Block, BlockNames, BlockPool, Name
+from bench.workload.prefix_cache_blocks import Block, BlockPool, Name, Names, PromptNames
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
 
@@ -23,7 +23,7 @@ class PrefixCacheModel:
 
     def __init__(self, rules: CacheRules) -> None:
         self.rules = rules
-        self._names = BlockNames(rules.block_size)
+        self._names = Names()
         self._pool = BlockPool(rules.usable_blocks)
         self._served = 0
 
@@ -50,16 +50,16 @@ class PrefixCacheModel:
         # Keys of segments are not negative, so no prompt ever contains this reply: what it leaves in the cache only
         # takes room. Its last token is sampled and never computed.
         reply = Segment(key=-self._served, tokens=output_tokens - 1)
-        request = _Request(self.rules, self._pool, self._names.of([*segments, reply]))
-        hit_blocks, match_blocks = request.look_up(prompt_tokens)
-        position = hit_blocks * self.rules.block_size
-        for end in self.rules.prefill_ends(prompt_tokens, hit_blocks, match_blocks):
+        request = _Request(self.rules, self._pool, self._names.of([*segments, reply]), prompt_tokens)
+        hit, match = request.look_up()
+        position = hit
+        for end in self.rules.prefill_ends(prompt_tokens, hit, match):
             request.compute(position, end)
             position = end
         for end in _decode_ends(prompt_tokens, output_tokens, self.rules):
             request.compute(end - 1, end, drafts=self.rules.draft_tokens)
         request.finish()
-        return hit_blocks * self.rules.block_size
+        return hit
 
 
 def predict_hits(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheRules) -> list[int]:
@@ -79,30 +79,30 @@ def predict_hits(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheR
 class _Request:
     """What one running request holds: attention blocks, and per group of recurrent layers its last states."""
 
-    def __init__(self, rules: CacheRules, pool: BlockPool, names: Sequence[int]) -> None:
+    def __init__(self, rules: CacheRules, pool: BlockPool, names: PromptNames, prompt_tokens: int) -> None:
         self._rules = rules
         self._pool = pool
         self._names = names
+        self._prompt_tokens = prompt_tokens
+        self._tail = rules.tail(prompt_tokens)
         self._attention: list[Block] = []
         self._groups = range(rules.state_groups if rules.hybrid else 0)
         self._states: list[dict[int, Block]] = [{} for _ in self._groups]
         self._spare: list[list[Block]] = [[] for _ in self._groups]
+        self._copy_hit = False
+        self._move_tail = False
 
-    def look_up(self, prompt_tokens: int) -> tuple[int, int]:
-        """Find and take what is cached: (hit, attention match) in blocks."""
-        cached: list[Block] = []
-        for name in self._names[: (prompt_tokens - 1) // self._rules.block_size]:
-            block = self._pool.find(name)
-            if block is None:
-                break
-            cached.append(block)
-        match = self._rules.lookup_blocks(len(cached) * self._rules.block_size, prompt_tokens)
-        hit = match
+    def look_up(self) -> tuple[int, int]:
+        """Find and take what is cached: (hit, attention match) in tokens."""
+        size = self._rules.block_size
+        found, blocks = self._find_attention()
+        hit = match = self._rules.match(found)
         while self._rules.hybrid and hit and not self._take_states(hit):
-            hit -= 1
-        self._attention = cached[:hit]
+            hit -= self._rules.unit
+        self._attention = blocks[: math.ceil(hit / size)]
         for block in self._attention:
             self._pool.touch(block)
+        self._copy_hit = hit % size > 0
         return hit, match
 
     def compute(self, start: int, end: int, *, drafts: int = 0) -> None:
@@ -113,6 +113,7 @@ class _Request:
             self._pool.release(
                 [states.pop(index) for index in sorted(states, reverse=True) if index < (start - 1) // size]
             )
+        copied = self._copy_on_write(start // size)
         index = (end + drafts - 1) // size
         for states, spare in zip(self._states, self._spare, strict=True):
             if not spare:
@@ -122,15 +123,8 @@ class _Request:
         # The next drafts get their attention slots before they are drafted.
         slots = math.ceil((end + drafts + self._rules.draft_tokens) / size)
         self._attention += self._pool.take(slots - len(self._attention))
-        if end % size == 0:
-            self._keep_states(end // size - 1)
-        for position in range(start // size, end // size):
-            self._pool.cache(self._attention[position], self._names[position])
-
-    def _keep_states(self, index: int) -> None:
-        for group, states in zip(self._groups, self._states, strict=True):
-            if index in states:  # drafts of more than a block skip states
-                self._pool.cache(states[index], _state_name(group, self._names[index]))
+        self._cache(start // size, end)
+        self._pool.release(copied)
 
     def finish(self) -> None:
         """Free everything, the last block first."""
@@ -139,20 +133,73 @@ class _Request:
             self._pool.release(states[index] for index in sorted(states, reverse=True))
         self._pool.release(reversed(self._attention))
 
-    def _take_states(self, end: int) -> bool:
-        """Take the states of all groups at the end of block `end`; False, and nothing taken, unless all are cached."""
-        found = [self._pool.find(_state_name(group, self._names[end - 1])) for group in self._groups]
+    def _find_attention(self) -> tuple[int, list[Block]]:
+        """The longest beginning of the prompt whose attention blocks are cached, and those blocks."""
+        size, unit, longest = self._rules.block_size, self._rules.unit, self._prompt_tokens - 1
+        blocks: list[Block] = []
+        for end in range(size, longest + 1, size):
+            block = self._pool.find(self._names.at(end))
+            if block is None:
+                break
+            blocks.append(block)
+        full = len(blocks) * size
+        last_inside = min(longest // unit * unit, full + size - unit)
+        for end in range(last_inside, full, -unit):
+            block = self._pool.find(self._names.at(end))
+            if block is not None:
+                return end, [*blocks, block]
+        return full, blocks
+
+    def _copy_on_write(self, index: int) -> list[Block]:
+        """Copy what others can find before this step overwrites it; the blocks to release when the step is done."""
+        copied: list[Block] = []
+        if self._copy_hit:  # a hit inside a block: the request goes on in copies of its own
+            for states in self._states:
+                copied.append(states[index])
+                states[index] = self._pool.take(1)[0]
+            copied.append(self._attention[index])
+            self._attention[index] = self._pool.take(1)[0]
+            self._copy_hit = False
+        if self._move_tail:  # it just left a state inside a block: it goes on in that block, and the copy is cached
+            for states in self._states:
+                (copy,) = self._pool.take(1)
+                self._pool.move_names(states[self._tail // self._rules.block_size], copy)
+                copied.append(copy)
+            self._move_tail = False
+        return copied
+
+    def _cache(self, first: int, end: int) -> None:
+        """Make what a step has computed known: blocks from the first one on that are full, and the prompt's tail."""
+        size = self._rules.block_size
+        for index in range(first, end // size):
+            tokens = (index + 1) * size
+            self._pool.cache(self._attention[index], self._names.at(tokens), tokens)
+            for group, states in zip(self._groups, self._states, strict=True):
+                if index in states:  # drafts of more than a block skip states
+                    self._pool.cache(states[index], _state_name(group, self._names.at(tokens)), tokens)
+        if 0 < self._tail <= end:
+            index, name = self._tail // size, self._names.at(self._tail)
+            self._pool.cache(self._attention[index], name, self._tail)
+            if self._tail == end:
+                for group, states in zip(self._groups, self._states, strict=True):
+                    self._pool.cache(states[index], _state_name(group, name), self._tail)
+                self._move_tail = True
+
+    def _take_states(self, tokens: int) -> bool:
+        """Take the states of all groups after so many tokens; False, and nothing taken, unless all are cached."""
+        name = self._names.at(tokens)
+        found = [self._pool.find(_state_name(group, name)) for group in self._groups]
         states = [block for block in found if block is not None]
         if len(states) < len(found):
             return False
         for held, state in zip(self._states, states, strict=True):
             self._pool.touch(state)
-            held[end - 1] = state
+            held[(tokens - 1) // self._rules.block_size] = state
         return True
 
 
-def _state_name(group: int, block: int) -> Name:
-    return group, block
+def _state_name(group: int, name: int) -> Name:
+    return group, name
 
 
 def _decode_ends(prompt_tokens: int, output_tokens: int, rules: CacheRules) -> list[int]:

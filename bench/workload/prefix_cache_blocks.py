@@ -1,7 +1,8 @@
-"""The parts of a prefix cache: names of blocks, and the pool that holds and evicts them."""
+"""The parts of a prefix cache: names of what blocks hold, and the pool that holds and evicts them."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
@@ -12,48 +13,63 @@ from bench.workload.turn import Segment
 Name: TypeAlias = Hashable
 
 
-class BlockNames:
-    """Names full blocks: the same name exactly for the same tokens after the same tokens.
+class Names:
+    """Names beginnings of prompts: the same name exactly for the same tokens.
 
-    Stands for the engine's chained block hashes (`hash_block_tokens` in `vllm/v1/core/kv_cache_utils.py`), without
-    hashing: names are small integers, given out as new contents are met.
+    Stands for the engine's chained hashes (`hash_block_tokens` in `vllm/v1/core/kv_cache_utils.py`), without hashing:
+    names are small integers, given out as new contents are met.
     """
 
-    def __init__(self, block_size: int) -> None:
-        self._block_size = block_size
-        self._names: dict[tuple[int, tuple[tuple[int, int, int], ...]], int] = {}
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int, int], int] = {}
 
-    def of(self, segments: Iterable[Segment]) -> list[int]:
-        """Names of the full blocks of these tokens, in order; what is left over has none."""
-        names: list[int] = []
-        parent = -1
-        pieces: list[tuple[int, int, int]] = []
-        room = self._block_size
+    def of(self, segments: Iterable[Segment]) -> PromptNames:
+        """The names of the beginnings of one prompt."""
+        return PromptNames(self._names, segments)
+
+
+class PromptNames:
+    """The names of all beginnings of one prompt.
+
+    Args:
+        names: those given out so far: (name of what lies before a segment, its key, tokens of it) to name.
+        segments: the prompt.
+
+    Attributes:
+        ends: of its segments, in tokens.
+    """
+
+    def __init__(self, names: dict[tuple[int, int, int], int], segments: Iterable[Segment]) -> None:
+        self._names = names
+        self.ends: list[int] = []
+        self._pieces: list[tuple[int, int, int]] = []
+        position, before = 0, -1
         for segment in segments:
-            offset = 0
-            while offset < segment.tokens:
-                length = min(room, segment.tokens - offset)
-                pieces.append((segment.key, offset, length))
-                offset += length
-                room -= length
-                if room == 0:
-                    parent = self._names.setdefault((parent, tuple(pieces)), len(self._names))
-                    names.append(parent)
-                    pieces, room = [], self._block_size
-        return names
+            if segment.tokens:
+                self._pieces.append((before, segment.key, position))
+                before = names.setdefault((before, segment.key, segment.tokens), len(names))
+                position += segment.tokens
+                self.ends.append(position)
+
+    def at(self, tokens: int) -> int:
+        """The name of the first `tokens` tokens, 1 at least and all of the prompt at most."""
+        before, key, start = self._pieces[bisect_left(self.ends, tokens)]
+        return self._names.setdefault((before, key, tokens - start), len(self._names))
 
 
 class Block:
     """A block of the pool.
 
     Attributes:
-        name: what it is cached as; None when no lookup can find it.
+        names: what lookups find it under, its first name first; empty when none can find it.
+        tokens: how long the beginning is that its first name stands for.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("names", "tokens")
 
     def __init__(self) -> None:
-        self.name: Name | None = None
+        self.names: list[Name] = []
+        self.tokens = 0
 
 
 class BlockPool:
@@ -95,16 +111,34 @@ class BlockPool:
         del self._free_named[block]
         self._in_use += 1
 
-    def cache(self, block: Block, name: Name) -> None:
-        """Lookups find this nameless block under this name from now on."""
-        block.name = name
+    def cache(self, block: Block, name: Name, tokens: int) -> None:
+        """Lookups find this block under this name, of a beginning of so many tokens, from now on.
+
+        The names that the block has already stay if they are of longer beginnings: it still holds those. Those of
+        shorter ones go, as the engine has it (`BlockPool.cache_partial_block`, `BlockPool.cache_full_blocks`).
+        """
+        if name in block.names:
+            return
+        if block.names and block.tokens < tokens:
+            self._forget(block)
+        if not block.names:
+            block.tokens = tokens
+        block.names.append(name)
         self._by_name.setdefault(name, OrderedDict())[block] = None
+
+    def move_names(self, source: Block, target: Block) -> None:
+        """Lookups find another, nameless block from now on (`BlockPool.move_block_hashes`)."""
+        names, target.tokens = source.names[:], source.tokens
+        self._forget(source)
+        for name in names:
+            target.names.append(name)
+            self._by_name.setdefault(name, OrderedDict())[target] = None
 
     def release(self, blocks: Iterable[Block]) -> None:
         """A request lets go of these blocks; the first of them will be evicted first."""
         for block in blocks:
             self._in_use -= 1
-            if block.name is not None:
+            if block.names:
                 self._free_named[block] = None
 
     def _evict(self) -> None:
@@ -114,8 +148,13 @@ class BlockPool:
                 remedy="The engine could never serve it: give it more cache memory, or shorten the prompts.",
             )
         block, _ = self._free_named.popitem(last=False)
-        holders = self._by_name[block.name]
-        del holders[block]
-        if not holders:
-            del self._by_name[block.name]
+        self._forget(block)
         self.evicted += 1
+
+    def _forget(self, block: Block) -> None:
+        for name in block.names:
+            holders = self._by_name[name]
+            del holders[block]
+            if not holders:
+                del self._by_name[name]
+        block.names = []

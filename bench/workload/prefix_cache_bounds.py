@@ -18,6 +18,10 @@ many conversations run side by side, while the pool is large enough and prefills
 takes two prompts per prefix, one after the other, with different texts behind it: the first one alone leaves a state
 at the end of its own prompt, which no other prompt can use; the second one leaves the one that it missed.
 
+With `--prefix-match-unit` (rule 8) what a request leaves depends on where it began: at which boundary inside or behind
+its hit. Where match and hit are certain and the prefill fits its step, that is the same as for a request alone; else
+each bound assumes the worst, and both are narrowed in turn until nothing changes.
+
 Eviction: the pool is least recently used first, so a block is safe as long as the blocks that were touched after it add
 up to less than the pool. `least` counts on a block only if all requests that were open at any time between its last use
 and this lookup fit the pool together, with every block that they can have held.
@@ -29,12 +33,12 @@ import heapq
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from bench.workload.prefix_cache import PrefixCacheModel
-from bench.workload.prefix_cache_blocks import BlockNames
+from bench.workload.prefix_cache_blocks import Names
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
 
@@ -89,116 +93,174 @@ def predict_served(requests: Sequence[ServedPrompt], rules: CacheRules) -> list[
     expected = [0] * len(requests)
     for index in _by_start(requests):
         expected[index] = model.serve(requests[index].segments, requests[index].output_tokens)
-    timeline = _Timeline(requests, rules)
-    highest = timeline.highest_matches()
-    lowest, least = timeline.least_hits(highest)
-    most = timeline.most_hits(lowest, highest, least)
-    size = rules.block_size
+    least, most = _Timeline(requests, rules).bounds()
     return [
-        HitPrediction(expected=hit, least=low * size, most=high * size)
-        for hit, low, high in zip(expected, least, most, strict=True)
+        HitPrediction(expected=hit, least=low, most=high) for hit, low, high in zip(expected, least, most, strict=True)
     ]
 
 
 class _Timeline:
-    """The requests, with what does not change between passes. All matches and hits are in blocks."""
+    """The requests, with what does not change between passes. All matches and hits are in tokens."""
 
     def __init__(self, requests: Sequence[ServedPrompt], rules: CacheRules) -> None:
         self._requests = requests
         self._rules = rules
         self._order = _by_start(requests)
-        places = _Places()
-        self._places = [places.of(request.segments) for request in requests]
-        names = BlockNames(rules.block_size)
-        self._blocks = [names.of(request.segments) if rules.hybrid else [] for request in requests]
+        names = Names()
+        self._names = [names.of(request.segments) for request in requests]
+        self._highest = self._highest_matches()
 
-    def highest_matches(self) -> list[int]:
+    def bounds(self) -> tuple[list[int], list[int]]:
+        """Hits that every order gives, and hits that no order exceeds.
+
+        With hits inside blocks, what a request leaves depends on where it began, so that each bound sharpens the other.
+        """
+        least, most = [0] * len(self._requests), self._highest
+        while True:
+            before = least, most
+            lowest, least = self._least_hits(least, most)
+            most = self._most_hits(lowest, least, most)
+            if not self._rules.fine or before == (least, most):
+                return least, most
+
+    def _highest_matches(self) -> list[int]:
         """Attention matches with every request that may have been looked up before."""
-        holders = _EarliestHolders()
+        texts, tails = _EarliestHolders(), _EarliestHolders()
         for index in self._order:
-            for _, place in self._places[index]:
-                holders.add(place, self._requests[index].start_s, index)
+            start_s, names = self._requests[index].start_s, self._names[index]
+            for end in names.ends:
+                texts.add(names.at(end), start_s, index)
+            if tail := self._tail(index):
+                tails.add(names.at(tail), start_s, index)
         matches = []
         for index, request in enumerate(self._requests):
+            names = self._names[index]
             shared = 0
-            for position, place in self._places[index]:
-                if not holders.any_before(place, request.end_s, besides=index):
+            for end in names.ends:
+                if not texts.any_before(names.at(end), request.end_s, besides=index):
                     break
-                shared = position
-            matches.append(self._rules.lookup_blocks(shared, request.prompt_tokens))
+                shared = end
+            inside = (
+                end
+                for end in self._rules.ends_inside(shared, request.prompt_tokens)
+                if tails.any_before(names.at(end), request.end_s, besides=index)
+            )
+            matches.append(self._rules.match(next(inside, self._rules.full(shared, request.prompt_tokens))))
         return matches
 
-    def least_hits(self, highest: Sequence[int]) -> tuple[list[int], list[int]]:
+    def _least_hits(self, least: Sequence[int], most: Sequence[int]) -> tuple[list[int], list[int]]:
         """Attention matches and hits that every order gives."""
-        lowest, least = self._least_pass(highest, _Room(None, [], []))
+        step = self._steps(least)
+        lowest, hits = self._least_pass(most, step, _Room(None, [], []))
         while self._rules.usable_blocks is not None:
             # What a request takes from the pool depends on its own hit; fewer hits take more, so this ends.
-            demand = [self._most_blocks(request, hit) for request, hit in zip(self._requests, least, strict=True)]
-            before = least
-            lowest, least = self._least_pass(highest, _Room(self._rules.usable_blocks, self._requests, demand))
-            if least == before:
+            demand = [self._most_blocks(request, hit) for request, hit in zip(self._requests, hits, strict=True)]
+            before = hits
+            lowest, hits = self._least_pass(most, step, _Room(self._rules.usable_blocks, self._requests, demand))
+            if hits == before:
                 break
-        return lowest, least
+        return lowest, hits
 
-    def most_hits(self, lowest: Sequence[int], highest: Sequence[int], least: Sequence[int]) -> list[int]:
+    def _most_hits(self, lowest: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[int]:
         """Hits that no order exceeds."""
-        if not self._rules.hybrid:
-            return list(highest)
-        # In one step a request computes at most what its prompt lacks, or one token and its drafts.
-        tokens = [
-            request.prompt_tokens - hit * self._rules.block_size + 1 + self._rules.draft_tokens
-            for request, hit in zip(self._requests, least, strict=True)
-        ]
-        step = _Room(self._rules.chunk_tokens, self._requests, tokens)
+        rules = self._rules
+        if not rules.hybrid:
+            return self._highest
+        step = self._steps(least)
         holders = _EarliestHolders()
         for index in self._order:
-            request, blocks = self._requests[index], self._blocks[index]
-            ends = self._rules.forced_states(request.prompt_tokens)
-            ends.update(range(max(lowest[index], 1), highest[index] + 1))
-            if not step.fits(request.start_s, request.end_s):
-                ends.update(range(max(least[index], 1), len(blocks) + 1))
-            for end in ends:
-                holders.add(blocks[end - 1], request.start_s, index)
-        most = []
+            request, names = self._requests[index], self._names[index]
+            whole = step.fits(request.start_s, request.end_s)
+            for end in self._possible_states(index, lowest[index], least[index], most[index], whole=whole):
+                holders.add(names.at(end), request.start_s, index)
+        hits = []
         for index, request in enumerate(self._requests):
-            blocks = self._blocks[index]
-            ends_found = (
+            names = self._names[index]
+            found = (
                 end
-                for end in range(highest[index], 0, -1)
-                if holders.any_before(blocks[end - 1], request.end_s, besides=index)
+                for end in range(most[index], 0, -rules.unit)
+                if holders.any_before(names.at(end), request.end_s, besides=index)
             )
-            most.append(next(ends_found, 0))
-        return most
+            hits.append(next(found, 0))
+        return hits
 
-    def _least_pass(self, highest: Sequence[int], room: _Room) -> tuple[list[int], list[int]]:
+    def _least_pass(self, most: Sequence[int], step: _Room, room: _Room) -> tuple[list[int], list[int]]:
+        rules = self._rules
         lowest, least = [0] * len(self._requests), [0] * len(self._requests)
         last_use = _LastUse(self._requests)
+
+        def safe(used: dict[int, float], name: int, request: ServedPrompt) -> bool:
+            used_s = used.get(name)
+            return used_s is not None and room.fits(used_s, request.end_s)
+
         for index in self._order:
-            request, blocks = self._requests[index], self._blocks[index]
+            request, names = self._requests[index], self._names[index]
             last_use.catch_up(request.start_s)
             shared = 0
-            for position, place in self._places[index]:
-                used_s = last_use.of_text.get(place)
-                if used_s is None or not room.fits(used_s, request.end_s):
+            for end in names.ends:
+                if not safe(last_use.of_text, names.at(end), request):
                     break
-                shared = position
-            match = lowest[index] = least[index] = self._rules.lookup_blocks(shared, request.prompt_tokens)
-            kept = set()
-            if self._rules.hybrid:
-                safe_ends = (
-                    end
-                    for end in range(match, 0, -1)
-                    if blocks[end - 1] in last_use.of_state
-                    and room.fits(last_use.of_state[blocks[end - 1]], request.end_s)
-                )
-                least[index] = next(safe_ends, 0)
-                ends = self._rules.forced_states(request.prompt_tokens)
-                if match and match == highest[index]:
-                    ends.add(match)
-                kept = {blocks[end - 1] for end in ends}
+                shared = end
+            inside = (
+                end
+                for end in rules.ends_inside(shared, request.prompt_tokens)
+                if safe(last_use.of_tail, names.at(end), request)
+            )
+            match = rules.match(next(inside, rules.full(shared, request.prompt_tokens)))
+            lowest[index] = least[index] = match
+            kept: set[int] = set()
+            if rules.hybrid:
+                found = (end for end in range(match, 0, -rules.unit) if safe(last_use.of_state, names.at(end), request))
+                least[index] = next(found, 0)
+                whole = step.fits(request.start_s, request.end_s)
+                kept = self._sure_states(index, match, least[index], most[index], whole=whole)
             if request.complete:
-                last_use.will_end(index, texts=[place for _, place in self._places[index]], states=kept)
+                tail = self._tail(index)
+                last_use.will_end(
+                    index,
+                    texts=[names.at(end) for end in names.ends],
+                    tails=[names.at(tail)] if tail else [],
+                    states=[names.at(end) for end in kept],
+                )
         return lowest, least
+
+    def _sure_states(self, index: int, match: int, least: int, most: int, *, whole: bool) -> set[int]:
+        """Where a request leaves a state in any case, in tokens."""
+        rules, tokens = self._rules, self._requests[index].prompt_tokens
+        sure_match = match == self._highest[index]
+        if rules.fine and whole and sure_match and least == most:
+            return rules.states_left(tokens, least, match)
+        ends = {end for end in rules.forced_states(tokens) if most <= end}
+        junction = match - match % rules.block_size
+        if sure_match and most <= junction <= rules.last_stop(tokens):
+            ends.add(junction)
+        return ends - {0}
+
+    def _possible_states(self, index: int, lowest: int, least: int, most: int, *, whole: bool) -> set[int]:
+        """Where a request can have left a state, in tokens."""
+        rules, tokens, highest = self._rules, self._requests[index].prompt_tokens, self._highest[index]
+        if rules.fine and whole and lowest == highest and least == most:
+            return rules.states_left(tokens, least, highest)
+        size = rules.block_size
+        ends = rules.forced_states(tokens)
+        if not whole:
+            first, last = least, tokens
+        elif rules.fine:  # it may have gone on from inside a block, and then stopped at the end of that block
+            first, last = min(lowest, least), min(highest + size, tokens)
+        else:
+            first, last = lowest, highest
+        return ends | {end for end in range(first - first % size, last + 1, size) if end}
+
+    def _tail(self, index: int) -> int:
+        return self._rules.tail(self._requests[index].prompt_tokens)
+
+    def _steps(self, least: Sequence[int]) -> _Room:
+        """Whether prefills fit into one step: in it, each request computes what its prompt lacks, or one token."""
+        tokens = [
+            request.prompt_tokens - hit + 1 + self._rules.draft_tokens
+            for request, hit in zip(self._requests, least, strict=True)
+        ]
+        return _Room(self._rules.chunk_tokens, self._requests, tokens)
 
     def _most_blocks(self, request: ServedPrompt, hit: int) -> int:
         """Blocks of the pool that a request can have held: its hit, and all that it computed."""
@@ -206,8 +268,10 @@ class _Timeline:
         # Room for the drafts of a step and of the next one is taken before it is known whether they stay.
         tokens = request.prompt_tokens + request.output_tokens + 2 * rules.draft_tokens
         blocks = math.ceil(tokens / rules.block_size)
-        states_per_group = 1 + blocks - hit + rules.draft_tokens
-        return blocks + (rules.state_groups * states_per_group if rules.hybrid else 0)
+        # The copies of a hit inside a block, and of the state at the prompt's tail.
+        copies = 2 if rules.fine else 0
+        states_per_group = 1 + blocks - hit // rules.block_size + rules.draft_tokens + copies
+        return blocks + copies + (rules.state_groups * states_per_group if rules.hybrid else 0)
 
 
 class _Room:
@@ -234,24 +298,25 @@ class _Room:
 
 
 class _LastUse:
-    """Of all requests that have ended: when the latest one with this text, or with a state for sure here, began."""
+    """Of all requests that have ended: when the latest one began that has this text, tail, or surely this state."""
 
     def __init__(self, requests: Sequence[ServedPrompt]) -> None:
         self._requests = requests
-        self._open: list[tuple[float, int, Sequence[int], Iterable[int]]] = []
+        self._open: list[tuple[float, int, tuple[Sequence[int], ...]]] = []
         self.of_text: dict[int, float] = {}
+        self.of_tail: dict[int, float] = {}
         self.of_state: dict[int, float] = {}
 
-    def will_end(self, index: int, *, texts: Sequence[int], states: Iterable[int]) -> None:
+    def will_end(self, index: int, *, texts: Sequence[int], tails: Sequence[int], states: Sequence[int]) -> None:
         """A request that counts once it has ended."""
-        heapq.heappush(self._open, (self._requests[index].end_s, index, texts, states))
+        heapq.heappush(self._open, (self._requests[index].end_s, index, (texts, tails, states)))
 
     def catch_up(self, now_s: float) -> None:
         """Count what has ended by now."""
         while self._open and self._open[0][0] <= now_s:
-            _, index, texts, states = heapq.heappop(self._open)
+            _, index, names = heapq.heappop(self._open)
             began = self._requests[index].start_s
-            for used, keys in ((self.of_text, texts), (self.of_state, states)):
+            for used, keys in zip((self.of_text, self.of_tail, self.of_state), names, strict=True):
                 used.update((key, max(began, used.get(key, began))) for key in keys)
 
 
@@ -269,24 +334,6 @@ class _EarliestHolders:
     def any_before(self, key: int, moment_s: float, *, besides: int) -> bool:
         """Whether any other request with this key started before the moment."""
         return any(start_s < moment_s and index != besides for start_s, index in self._holders.get(key, ()))
-
-
-class _Places:
-    """Names for "these segments, in this order, from the start": equal names mean equal tokens up to there."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[int, int, int], int] = {}
-
-    def of(self, segments: Iterable[Segment]) -> list[tuple[int, int]]:
-        """(position in tokens, name) at the end of each segment."""
-        places = []
-        position, name = 0, -1
-        for segment in segments:
-            if segment.tokens:
-                position += segment.tokens
-                name = self._names.setdefault((name, segment.key, segment.tokens), len(self._names))
-                places.append((position, name))
-        return places
 
 
 def _by_start(requests: Sequence[ServedPrompt]) -> list[int]:

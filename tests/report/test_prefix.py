@@ -104,6 +104,13 @@ def test_the_cpu_build_steers_by_its_default_block_size(flags: dict[str, Any], s
     assert spy.asked[0][1].split_tokens == split
 
 
+@pytest.mark.parametrize(("flags", "unit"), [({}, None), ({"prefix_match_unit": BLOCK // 2}, BLOCK // 2)])
+def test_hits_inside_blocks_follow_the_recipes_unit(flags: dict[str, Any], unit: int | None) -> None:
+    spy = Spy()
+    predict(measurement([make_record()], make_started(), recipe=make_recipe(engine={"flags": flags})), spy)
+    assert spy.asked[0][1].match_unit == unit
+
+
 @pytest.mark.parametrize(
     ("started", "flags"),
     [
@@ -115,7 +122,8 @@ def test_the_cpu_build_steers_by_its_default_block_size(flags: dict[str, Any], s
         ({}, {"max_num_batched_tokens": "16k"}),
         ({}, {"speculative_config": {"num_speculative_tokens": -1}}),
         ({}, {"speculative_config": {"num_speculative_tokens": "few"}}),
-        ({}, {"prefix_match_unit": 16}),
+        ({}, {"prefix_match_unit": BLOCK - 1}),
+        ({}, {"prefix_match_unit": "fine"}),
         ({}, {"mamba_cache_mode": "all"}),
     ],
 )

@@ -124,11 +124,16 @@ def primed(prefixes: Iterable[Segment]) -> Iterator[ServedPrompt]:
         yield served(number - 1000, number - 999.5, prefix, text(B))
 
 
-@given(st.integers(0, 2**32), st.booleans(), st.integers(0, 3))
-@settings(max_examples=40)
-def test_primed_conversations_hit_the_same_in_every_order(seed: int, hybrid: bool, draft_tokens: int) -> None:
+units = st.sampled_from([None, 1, 2, 5])
+
+
+@given(st.integers(0, 2**32), st.booleans(), st.integers(0, 3), units)
+@settings(max_examples=80)
+def test_primed_conversations_hit_the_same_in_every_order(
+    seed: int, hybrid: bool, draft_tokens: int, unit: int | None
+) -> None:
     rng = random.Random(seed)  # noqa: S311  reproducibility is the point
-    rules = CacheRules(block_size=B, hybrid=hybrid, chunk_tokens=10_000, draft_tokens=draft_tokens)
+    rules = CacheRules(block_size=B, hybrid=hybrid, chunk_tokens=10_000, draft_tokens=draft_tokens, match_unit=unit)
     prefixes, calls = conversations(rng, agents=2, streams=4, turns=4)
     outcomes = set()
     for _ in range(3):
@@ -173,9 +178,15 @@ requests_side_by_side = st.lists(
     st.sampled_from([10, 30, 1000]),
     st.sampled_from([0, 2]),
     st.sampled_from([None, 70, 120]),
+    units,
 )
-def test_every_order_lies_within_the_bounds(
-    requests: list[ServedPrompt], hybrid: bool, chunk_tokens: int, draft_tokens: int, num_gpu_blocks: int | None
+def test_every_order_lies_within_the_bounds(  # noqa: PLR0917  all that decides
+    requests: list[ServedPrompt],
+    hybrid: bool,
+    chunk_tokens: int,
+    draft_tokens: int,
+    num_gpu_blocks: int | None,
+    unit: int | None,
 ) -> None:
     rules = CacheRules(
         block_size=B,
@@ -183,6 +194,7 @@ def test_every_order_lies_within_the_bounds(
         chunk_tokens=chunk_tokens,
         draft_tokens=draft_tokens,
         num_gpu_blocks=num_gpu_blocks,
+        match_unit=unit,
     )
     predictions = predict_served(requests, rules)
     for order in itertools.islice(orders(requests), 24):
@@ -191,9 +203,11 @@ def test_every_order_lies_within_the_bounds(
             assert predictions[index].least <= hit <= predictions[index].most
 
 
-@given(requests_side_by_side, st.booleans(), st.sampled_from([0, 2]))
-def test_one_after_another_leaves_no_doubt(requests: list[ServedPrompt], hybrid: bool, draft_tokens: int) -> None:
-    rules = CacheRules(block_size=B, hybrid=hybrid, chunk_tokens=1000, draft_tokens=draft_tokens)
+@given(requests_side_by_side, st.booleans(), st.sampled_from([0, 2]), units)
+def test_one_after_another_leaves_no_doubt(
+    requests: list[ServedPrompt], hybrid: bool, draft_tokens: int, unit: int | None
+) -> None:
+    rules = CacheRules(block_size=B, hybrid=hybrid, chunk_tokens=1000, draft_tokens=draft_tokens, match_unit=unit)
     in_turn = [
         served(number, number + 1, *request.segments, output_tokens=request.output_tokens)
         for number, request in enumerate(requests)
