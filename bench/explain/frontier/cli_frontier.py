@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bench.errors import UsageError
 from bench.explain.search import options
 from bench.explain.slo.parse import parse_slo
 from recipes.load import load_recipe
@@ -56,13 +57,18 @@ def frontier(
     """
     from bench.cli import parse_overrides  # noqa: PLC0415  it registers this command
     from bench.explain.frontier.ask import questions  # noqa: PLC0415  the heavy part: loaded for this command only
-    from bench.explain.frontier.vary import parse_vary  # noqa: PLC0415
+    from bench.explain.frontier.vary import TURN_GAP, parse_vary  # noqa: PLC0415
     from bench.explain.search.begin import run_search  # noqa: PLC0415
     from bench.repro import Wishes  # noqa: PLC0415
 
     limit = None if slo is None else parse_slo(slo)
     recipe = load_recipe(target, parse_overrides(overrides))
     over = parse_vary(vary, recipe, values=values)
+    if over.needs_a_start:
+        raise UsageError(
+            f"--vary {vary}: each value of {over.key} needs another engine start, and a frontier is searched on one",
+            remedy=f"Vary {TURN_GAP}, or run the values one by one: just repro {target} --set {over.key}=VALUE",
+        )
     asked = questions(
         recipe,
         over.values,
