@@ -195,6 +195,9 @@ class _Job:
         """
         self._display.note(f"{self._plan.recipe.title}")
         self._display.note(f"fingerprint {self._plan.fingerprint[:12]}, report in {self.folder}")
+        for question in self._questions:
+            ends = f"{question.setting(0)} to {question.setting(len(question.values) - 1)}"
+            self._display.note(f"searching from {ends}: {question.slo.says}")
         if self._own is not None:
             for line in plan_notes(self._plan.recipe):
                 self._display.note(line)

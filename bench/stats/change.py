@@ -114,6 +114,8 @@ def figure_change(first: Sequence[float], second: Sequence[float], *, confidence
 def runs_to_decide(change: Change, limit: float) -> int | None:
     """Starts that each side needs in all until the interval leaves `limit` on one side, if nothing else changes.
 
+    It counts with the fewest degrees of freedom that Welch may leave (those of one side).
+
     Args:
         change: as it stands. With one start on each side the answer is a lower bound: their own spread is not in it.
         limit: a ratio.
@@ -125,7 +127,7 @@ def runs_to_decide(change: Change, limit: float) -> int | None:
     enough = (
         runs
         for runs in range(2, MOST_RUNS + 1)
-        if student(change.confidence, 2 * runs - 2) * change.spread * math.sqrt(2 / runs) < distance
+        if student(change.confidence, runs - 1) * change.spread * math.sqrt(2 / runs) < distance
     )
     return next(enough, None)
 

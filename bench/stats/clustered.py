@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_LAG: Final = 1000
-"""Requests: beyond this a window is not long enough to tell anyway, and hostile records would cost hours."""
+"""Requests: beyond this a window is not long enough to tell anyway."""
+
+MOST_PRODUCTS: Final = 100_000_000
+"""Of one design effect: 1,000 lags of 100,000 requests. Made-up records must not cost hours to verify."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,8 @@ def design_effect(settings: Iterable[Counts]) -> float:
     mixed = [counts for counts in settings if 0 < counts.share < 1]
     centred = [window.astype(np.float64) - counts.share for counts in mixed for window in counts.windows]
     variance = math.fsum(counts.n * counts.share * (1 - counts.share) for counts in mixed)
-    longest = min(LONGEST_LAG, max((len(window) for window in centred), default=0) - 1)
+    lengths = [len(window) for window in centred]
+    longest = min(LONGEST_LAG, MOST_PRODUCTS // max(1, sum(lengths)), max(lengths, default=0) - 1)
     total, before = 0.0, math.inf
     for lag in range(0, longest, 2):
         pair = math.fsum(_product(window, lag) + _product(window, lag + 1) for window in centred) / variance

@@ -80,6 +80,12 @@ def test_labels_of_loads_that_lie_close_are_left_out_but_never_the_largest() -> 
     assert "2" not in labels
 
 
+def test_the_same_load_may_stand_in_a_ladder_twice() -> None:
+    point = build_report(healthy([0.5] * 100, points=1)).points[0]
+    svg = svg_of(latency_figure([point, point], [], 1.0, unit="streams"))
+    assert len([element for element in classed(svg, "p95") if element.tag == "circle"]) == 2
+
+
 def test_an_ecdf_rises_to_the_share_that_succeeded() -> None:
     sample = Sample(np.array([0.1, 0.2, 0.3]), failures=1)
     svg = svg_of(ecdf_figure([Curve("20 streams", sample)], what="E2E", budget_s=0.2))
