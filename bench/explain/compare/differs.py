@@ -80,8 +80,8 @@ def _values(side: Side) -> Iterator[tuple[str, Any]]:
     environment = dict(side.evidence.environment)
     pinned = (environment.pop("provenance", None) or {}).get("pinned") or {}
     producer = side.report.producer.model_dump(mode="json")
-    yield from flatten(recipe)
-    yield from flatten({"pinned": pinned, "producer": producer, "environment": _numbered(environment)})
+    tables = recipe | {"pinned": pinned, "producer": producer, "environment": _numbered(environment)}
+    yield from ((key, value) for key, value in flatten(tables) if value != {})
     yield "engine.kind", side.report.engine_kind
     started = next((start for _, start in sorted(side.measurement.seen.started.items())), None)
     if started is not None:
