@@ -22,7 +22,8 @@ def frontier(
         typer.Option(
             metavar="KEY[=LOW..HIGH]",
             help="The assumption, e.g. `load.turn_gap.mean_s=2..16` (also called `workload.turn_gap`). Without a "
-            "range: from a quarter to four times the recipe's value.",
+            "range: from a quarter to four times the recipe's value. Numbers that need an engine start for each value "
+            "are named and not searched.",
         ),
     ] = "load.turn_gap.mean_s",
     values: Annotated[int, typer.Option(min=2, max=1000, help="How many values to tell apart.")] = 17,
