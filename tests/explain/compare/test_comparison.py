@@ -153,10 +153,12 @@ def test_other_questions_are_refused_unless_they_are_the_question(
 
 def test_what_proves_nothing_is_refused_in_any_case(base: Side, tmp_path: Path) -> None:
     partial = side(report(tmp_path / "partial", seed=9, finished=False))
+    ladder = [{"streams": 20}, {"concurrent": 20}]  # so many in flight there never were
+    invalid = side(report(tmp_path / "invalid", seed=9, recipe=recipe_of(load={"ladder": ladder})))
     elsewhere = side(
         report(tmp_path / "points", seed=10, recipe=recipe_of(load={"ladder": [{"streams": 7}, {"concurrent": 3}]}))
     )
-    for other, words in ((partial, "is partial"), (elsewhere, "no operating point in common")):
+    for other, words in ((partial, "is partial"), (invalid, "is invalid"), (elsewhere, "no operating point in common")):
         with pytest.raises(NotComparableError, match=words):
             compare([base, other], anyway=True)
 
