@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,8 @@ B = 10
 PLAIN = CacheRules(block_size=B, hybrid=False, chunk_tokens=1000)
 HYBRID = CacheRules(block_size=B, hybrid=True, chunk_tokens=1000)
 PLAIN_MTP = CacheRules(block_size=B, hybrid=False, chunk_tokens=1000, draft_tokens=4)
+FINE = CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, match_unit=2)
+FINE_MTP = CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, draft_tokens=1, match_unit=2)
 HYBRID_MTP = CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, draft_tokens=4)
 
 Prompt = tuple[Segment, ...]
@@ -111,6 +114,72 @@ class TestHybrid:
         assert hits(HYBRID, (prompt,), (prompt, text(20)), output_tokens=9) == [0, 10]
 
 
+class TestInsideBlocks:
+    def test_a_prompt_that_goes_on_resumes_at_the_last_unit_of_the_one_before(self) -> None:
+        history = text(25)
+        assert hits(FINE, (history,), (history, text(9))) == [0, 24]
+
+    def test_not_where_that_lies_in_what_does_not_go_on(self) -> None:
+        history = text(25)
+        # 25 and 3 make 28, of which 3 are not shared; the state at the boundary before is left as well.
+        assert hits(FINE, (history, text(3)), (history, text(9))) == [0, 20]
+
+    def test_no_entry_is_left_at_any_other_unit(self) -> None:
+        history = text(18)
+        assert hits(FINE, *((history, text(11)) for _ in range(3))) == [0, 0, 10]
+
+    def test_a_shared_prefix_is_found_to_its_last_unit_once_a_prompt_ended_inside(self) -> None:
+        prefix = text(28)
+        assert hits(FINE, (prefix, text(1)), (prefix, text(30)), (prefix, text(31))) == [0, 28, 28]
+
+    def test_with_drafts_a_prompt_never_resumes_at_the_tail_that_it_extends(self) -> None:
+        history = text(25)
+        assert hits(FINE_MTP, (history,), (history, text(9)))[1] == 10
+
+    def test_with_drafts_it_resumes_at_the_one_before_that(self) -> None:
+        history = text(25)
+        first, second, third = (history,), (history, a := text(3)), (history, a, text(3))
+        # The entry at 28 covers the one at 24, which both later prompts know.
+        assert hits(FINE_MTP, first, second, third) == [0, 10, 24]
+
+    def test_with_drafts_a_prefix_needs_two_prompts_that_end_inside_it(self) -> None:
+        long = text(28)
+        # The same text, cut short: a segment's key stands for its text.
+        short = Segment(key=long.key, tokens=26)
+        assert hits(FINE_MTP, (short,), (long,), (long, text(40)))[2] == 26
+        alone = text(28)
+        assert hits(FINE_MTP, (alone,), (alone, text(1)), (alone, text(40)))[2] == 20
+
+    def test_a_short_state_under_the_name_of_a_whole_block(self) -> None:
+        """Rule 9: the third prompt goes from 24 over 30 to 32, and what it leaves at 30 is the state at 24."""
+        a, b, c = text(25), text(3), text(5)
+        prompts = [(a,), (a, b), (a, b, c), (a, b, c, text(9))]
+        assert hits(FINE_MTP, *prompts) == [0, 10, 24, 30]
+        assert FINE_MTP.states_left(33, hit=24, match=26) == {30, 32}
+
+    def test_copies_take_room(self) -> None:
+        history, other = text(25), (text(25),)
+        for blocks, last in ((9, 0), (14, 24)):
+            rules = replace(FINE, state_groups=1, num_gpu_blocks=blocks)
+            assert hits(rules, (history,), other, (history, text(2)))[2] == last
+
+    def test_the_unit_of_a_block_is_none(self) -> None:
+        history = text(25)
+        whole = CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, match_unit=B)
+        assert not whole.fine
+        assert hits(whole, (history,), (history, text(9))) == [0, 20]
+
+    def test_full_attention_alone_has_none(self) -> None:
+        history = text(25)
+        plain = CacheRules(block_size=B, hybrid=False, chunk_tokens=1000, match_unit=2)
+        assert hits(plain, (history,), (history, text(9))) == [0, 20]
+
+    @pytest.mark.parametrize("unit", [0, 3, 20])
+    def test_a_unit_must_divide_the_block(self, unit: int) -> None:
+        with pytest.raises(UsageError, match=f"match_unit is {unit}"):
+            CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, match_unit=unit)
+
+
 class TestEviction:
     def test_the_least_recently_used_goes_first(self) -> None:
         a, b, c = (text(11),), (text(11),), (text(11),)
@@ -175,9 +244,14 @@ segment_lists = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(
     lambda keys: tuple(Segment(key=key, tokens=7 * key) for key in keys)
 )
 sequences = st.lists(st.tuples(segment_lists, st.integers(1, 25)), max_size=12)
+sizes = st.integers(1, 12).flatmap(
+    lambda size: st.tuples(
+        st.just(size), st.sampled_from([None, *(unit for unit in range(1, size + 1) if size % unit == 0)])
+    )
+)
 engines = st.builds(
-    CacheRules,
-    block_size=st.integers(1, 12),
+    lambda size, **facts: CacheRules(block_size=size[0], match_unit=size[1], **facts),
+    sizes,
     hybrid=st.booleans(),
     chunk_tokens=st.integers(12, 100),
     draft_tokens=st.integers(0, 3),
@@ -190,13 +264,13 @@ def shared_tokens(a: Prompt, b: Prompt) -> int:
 
 
 @given(sequences, engines)
-def test_hits_are_whole_blocks_of_what_earlier_prompts_share(
+def test_hits_are_whole_units_of_what_earlier_prompts_share(
     sequence: list[tuple[Prompt, int]], rules: CacheRules
 ) -> None:
     predicted = predict_hits(sequence, rules)
     for number, ((prompt, _), hit) in enumerate(zip(sequence, predicted, strict=True)):
         shared = max((shared_tokens(prompt, earlier) for earlier, _ in sequence[:number]), default=0)
-        assert hit % rules.block_size == 0
+        assert hit % rules.unit == 0
         assert 0 <= hit <= min(shared, sum(segment.tokens for segment in prompt) - 1)
         if not rules.hybrid and not rules.draft_tokens:
             assert (

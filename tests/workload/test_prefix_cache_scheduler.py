@@ -1,0 +1,169 @@
+"""Predicted hits against vLLM's own scheduler, which serves random requests without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from bench.engine.environment import ensure_environment
+from bench.workload.prefix_cache import PrefixCacheModel
+from bench.workload.prefix_cache_bounds import ServedPrompt, predict_served
+from bench.workload.prefix_cache_rules import CacheRules
+from bench.workload.turn import Segment
+from quantize.checkpoint import TOY
+
+pytestmark = pytest.mark.engine
+DRIVER = Path(__file__).with_name("scheduler_without_model.py")
+PLENTY = 100_000
+"""Blocks of a pool that never runs out here."""
+
+Flat = list[int]
+"""A prompt as [key, tokens, key, tokens, ...]."""
+Row = tuple[Flat, int, int | None]
+"""A request: prompt, output tokens, step at which it is sent."""
+
+
+class Texts:
+    """Texts of random lengths, no two of which are the same."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._key = 0
+
+    def new(self, longest: int) -> Flat:
+        self._key += 1
+        return [self._key, self._rng.randint(1, longest)]
+
+
+def calls(rng: random.Random, size: int) -> list[tuple[Flat, int]]:
+    """Conversations behind a few prefixes, which end in the template's last words."""
+    texts = Texts(rng)
+    prefixes = [texts.new(5 * size) for _ in range(rng.randint(1, 3))]
+    last_words = texts.new(5)
+    rows = []
+    for _ in range(4):
+        history = [*rng.choice(prefixes), *texts.new(size)]
+        for _ in range(rng.randint(1, 5)):
+            history = [*history, *texts.new(size)]
+            rows.append(([*history, *last_words], rng.choice([1, 2, 5, rng.randint(1, 2 * size)])))
+            history = [*history, *texts.new(size)]
+    return rows
+
+
+def mixtures(rng: random.Random, size: int) -> list[tuple[Flat, int]]:
+    """Prompts of the same few texts in any order."""
+    texts = Texts(rng)
+    few = [texts.new(2 * size) for _ in range(5)]
+    return [
+        ([*chain(*rng.choices(few, k=rng.randint(1, 4)))], rng.choice([1, 2, rng.randint(1, 2 * size)]))
+        for _ in range(14)
+    ]
+
+
+def random_rules(rng: random.Random, pools: list[int]) -> CacheRules:
+    size = rng.choice([8, 16, 32, 48])
+    drafts = rng.choice([0, 0, 1, 2, 4])
+    units = [unit for unit in range(1, size + 1) if size % unit == 0]
+    return CacheRules(
+        block_size=size,
+        hybrid=True,
+        chunk_tokens=rng.choice([size + drafts + 1, 2 * size + 3, 1000]),
+        draft_tokens=drafts,
+        num_gpu_blocks=rng.choice(pools),
+        state_groups=rng.choice([1, 2, 3]),
+        match_unit=rng.choice([None, *units, *units]),
+    )
+
+
+def prompt(flat: Flat) -> tuple[Segment, ...]:
+    return tuple(Segment(key=key, tokens=tokens) for key, tokens in zip(flat[::2], flat[1::2], strict=True))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Requests for one engine, and what became of them."""
+
+    rules: CacheRules
+    rows: list[Row]
+    answer: list[tuple[int, int, int]] = field(default_factory=list)
+    """Start, end and hit of each request."""
+
+
+def one_after_another() -> list[Run]:
+    rng = random.Random(20261130)  # noqa: S311  reproducibility is the point
+    runs = []
+    for _ in range(90):
+        rules = random_rules(rng, [PLENTY, 40, 60, 90])
+        prompts = rng.choice([calls, mixtures])(rng, rules.block_size)
+        runs.append(Run(rules, [(flat, output, None) for flat, output in prompts]))
+    return runs
+
+
+def side_by_side() -> list[Run]:
+    rng = random.Random(20261201)  # noqa: S311  as above
+    runs = []
+    for _ in range(60):
+        rules = random_rules(rng, [PLENTY, 300, 600])
+        now, gap = 0, rng.choice([1, 2, 5, 20])
+        rows: list[Row] = []
+        for flat, output in rng.choice([calls, mixtures])(rng, rules.block_size):
+            rows.append((flat, output, now))
+            now += rng.randint(0, gap)
+        runs.append(Run(rules, rows))
+    return runs
+
+
+@pytest.fixture(scope="module")
+def served() -> tuple[list[Run], list[Run]]:
+    """Both kinds of runs, served by one process: vLLM takes longer to start than to schedule them all."""
+    environment = ensure_environment("engine-cpu", say=print)
+    alone, beside = one_after_another(), side_by_side()
+    lines = [json.dumps({"rules": asdict(run.rules), "requests": run.rows}) for run in (*alone, *beside)]
+    done = subprocess.run(
+        [environment.python, DRIVER, TOY],
+        input="\n".join(lines),
+        env={**os.environ, **environment.env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for run, line in zip((*alone, *beside), done.stdout.splitlines(), strict=True):
+        run.answer.extend((start, end, hit) for start, end, hit in json.loads(line))
+    return alone, beside
+
+
+def test_one_after_another_every_hit_is_exact(served: tuple[list[Run], list[Run]]) -> None:
+    seen: Counter[str] = Counter()
+    for run in served[0]:
+        model = PrefixCacheModel(run.rules)
+        predicted = [model.serve(prompt(flat), output) for flat, output, _ in run.rows]
+        assert predicted == [hit for _, _, hit in run.answer], run.rules
+        inside = any(hit % run.rules.block_size for hit in predicted)
+        seen["inside blocks"] += inside
+        seen["inside blocks, drafts"] += inside and run.rules.draft_tokens > 0
+        seen["evicted"] += model.evicted > 0
+        seen["whole blocks"] += not run.rules.fine and any(predicted)
+    assert all(seen[kind] >= 10 for kind in ("inside blocks", "inside blocks, drafts", "evicted", "whole blocks"))
+
+
+def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run]]) -> None:
+    certain = 0
+    for run in served[1]:
+        requests = [
+            ServedPrompt(segments=prompt(flat), output_tokens=output, start_s=start, end_s=end)
+            for (flat, output, _), (start, end, _) in zip(run.rows, run.answer, strict=True)
+        ]
+        for (_, _, hit), bound in zip(run.answer, predict_served(requests, run.rules), strict=True):
+            assert bound.least <= hit <= bound.most, run.rules
+            certain += bound.least == bound.most > 0
+    assert certain > 30
