@@ -125,7 +125,8 @@ def _of_ladder(side: Side, slo: Slo) -> Replica | None:
     steps = tuple(sorted(_steps(side, slo), key=lambda step: step.streams))
     if not steps:
         raise UsageError(
-            f"{side.name} measured no open streams.", remedy="Plan from a report whose ladder has streams."
+            f"{side.name} measured no open streams with the turn gap of its recipe.",
+            remedy="Plan from a report whose ladder has streams, best from one of: just capacity",
         )
     certified = likely = 0
     for step in steps:

@@ -79,9 +79,10 @@ def test_an_invalid_report_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_report_without_streams_is_refused(tmp_path: Path) -> None:
-    rates = [{"rate": rate, "arrivals": "fixed"} for rate in (1.4, 1.5)]
+    gap = {"distribution": "exponential", "mean_s": 9.0}  # of these points only: the plan would be for another gap
+    own = [{"streams": streams, "turn_gap": gap} for streams in (20, 40)]
     with pytest.raises(UsageError, match="measured no open streams"):
-        replica_of(side(report(tmp_path, recipe=recipe_of(load={"ladder": rates}))), None)
+        replica_of(side(report(tmp_path, recipe=recipe_of(load={"ladder": own}))), None)
 
 
 def invoke(*arguments: str) -> Any:
