@@ -90,7 +90,7 @@ def exit_code(
     if not valid:
         return Exit.INVALID
     held = all(claim.verdict in ("reproduced", "consistent with", "not comparable") for claim in claims)
-    found = all(search.holds is not None for search in searches)
+    found = all(search.found for search in searches)
     return Exit.OK if held and found else Exit.CLAIM_FAILED
 
 

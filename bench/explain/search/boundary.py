@@ -111,9 +111,9 @@ class Search:
         """The easiest setting that is certified not to hold."""
         return min((one.index for one in self.candidates.values() if one.settled == "does not hold"), default=None)
 
-    def effect(self, q: float) -> float:
+    def effect(self, allowed: float) -> float:
         """Design effect of all settings near the boundary together: bursts that one of them happened not to see."""
-        near = [counts for counts in self.seen().values() if counts.share <= NEAR * (1 - q)]
+        near = [counts for counts in self.seen().values() if counts.share <= NEAR * allowed]
         return design_effect(near)
 
     def seen(self) -> dict[int, Counts]:
@@ -139,15 +139,15 @@ def search(question: Question, state: Search) -> Generator[int, Told, None]:
         Index of the setting to measure next; send what came of it.
     """
     yield from _explore(question, state)
-    low, high = _crossing(state.fitted(), 1 - question.slo.share, len(question.values))
+    low, high = _crossing(state.fitted(), question.slo.allowed, len(question.values))
     yield from _confirm(question, state, low, high)
 
 
 def _explore(question: Question, state: Search) -> Generator[int, Told, None]:
-    allowed, last = 1 - question.slo.share, len(question.values) - 1
+    allowed, last = question.slo.allowed, len(question.values) - 1
 
     def seems_to_hold(index: int) -> Generator[int, Told, bool]:
-        counts = yield from _measured(state, index, "explore")
+        counts = yield from _measured(question, state, index, "explore")
         state.explored[index] = state.explored.get(index, Counts()) + counts
         return counts.share <= allowed
 
@@ -171,13 +171,13 @@ def _explore(question: Question, state: Search) -> Generator[int, Told, None]:
         good, bad = (at, bad) if (yield from seems_to_hold(at)) else (good, at)
 
 
-def _measured(state: Search, index: int, stage: Stage) -> Generator[int, Told, Counts]:
+def _measured(question: Question, state: Search, index: int, stage: Stage) -> Generator[int, Told, Counts]:
     """A point of a setting, again where the client spoiled it."""
     for attempt in range(1, ATTEMPTS + 1):
         state.stage = stage
         told = yield index
         state.points += 1
-        if not told.spoiled or attempt == ATTEMPTS:
+        if not told.spoiled or attempt == ATTEMPTS or state.points >= question.most_points:
             break
         state.discarded.append(state.points - 1)
     return told.counts
@@ -247,8 +247,8 @@ def _settled(state: Search, index: int) -> Settled | None:
 
 def _look(question: Question, state: Search, index: int) -> Generator[int, Told, None]:
     candidate = state.candidates.setdefault(index, Candidate(index, rank=len(state.candidates) + 1))
-    candidate.counts += yield from _measured(state, index, "confirm")
+    candidate.counts += yield from _measured(question, state, index, "confirm")
     candidate.looks += 1
     candidate.error = error_of_look(question.error, candidate.rank, question.looks)
-    candidate.effect = max(design_effect([candidate.counts]), state.effect(question.slo.share))
+    candidate.effect = max(design_effect([candidate.counts]), state.effect(question.slo.allowed))
     candidate.settled = settle(candidate.counts, question.slo.share, candidate.error, candidate.effect)

@@ -11,7 +11,14 @@ from bench.explain.search.question import Question
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 Answer: TypeAlias = Literal[
-    "boundary", "holds throughout", "holds nowhere", "holds, end open", "undecided", "cut off", "invalid measurement"
+    "boundary",
+    "not in order",
+    "holds throughout",
+    "holds nowhere",
+    "holds, end open",
+    "undecided",
+    "cut off",
+    "invalid measurement",
 ]
 
 
@@ -97,17 +104,17 @@ class SearchOutcome(Part):
 
     Attributes:
         question: as it was asked.
-        answer: "boundary" (a setting is certified to hold, and a harder one not to), "holds throughout" (the hardest
-            that was asked about is certified to hold), "holds, end open" (some hold; where it ends is not settled),
-            "holds nowhere" (the easiest is certified not to hold), "undecided", "cut off" (the run ended early: what
-            is settled is settled, the search is not over), "invalid measurement".
+        answer: "boundary" (a setting is certified to hold, and a harder one not to), "not in order" (a setting is
+            certified to hold beyond one that is certified not to: what a search assumes is not so), "holds throughout"
+            (the hardest that was asked about is certified to hold), "holds, end open" (some hold; where it ends is not
+            settled), "holds nowhere" (the easiest is certified not to hold), "undecided", "cut off" (the run ended
+            early: what is settled is settled, the search is not over), "invalid measurement".
         says: the answer in one sentence.
         holds: the hardest setting that is certified to hold. fails: the easiest that is certified not to.
         confidence: that neither is wrong, over the whole search.
         crossing: where the isotonic fit, drawn through straight lines, crosses the allowed share; no certificate.
         proofs: of every candidate, the easiest first.
         measured: of every setting, the easiest first.
-        in_order: whether no setting is certified to hold beyond one that is certified not to: what the search assumes.
         cliffs: jumps.
         comparable: null where the question is about no claim; else whether this run can be compared with it.
         reasons: why not.
@@ -122,7 +129,11 @@ class SearchOutcome(Part):
     crossing: Number | None
     proofs: tuple[Proof, ...]
     measured: tuple[Measured, ...]
-    in_order: bool
     cliffs: tuple[Cliff, ...]
     comparable: bool | None = None
     reasons: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether the limit is certified to hold somewhere, and nothing speaks against it."""
+        return self.holds is not None and self.answer not in {"not in order", "invalid measurement"}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STYLES: Final[dict[Answer, str]] = {
     "boundary": "bold green",
+    "not in order": "bold red",
     "holds throughout": "bold green",
     "holds, end open": "green",
     "holds nowhere": "bold red",
@@ -36,8 +37,6 @@ def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[RenderableType]:
         yield Text.assemble((outcome.answer, STYLES[outcome.answer]), f"  {outcome.says}.")
         yield from (Text(f"  {proof_line(proof)}", "dim") for proof in outcome.proofs)
         yield from (Text(f"  {cliff_line(cliff)}", "yellow") for cliff in outcome.cliffs)
-        if not outcome.in_order:
-            yield Text("  The limit holds where a lighter load breaks it: the answer assumes that it does not.", "red")
         if outcome.reasons:
             yield Text(f"  Not comparable with the claim: {'; '.join(outcome.reasons)}.", "dim")
 

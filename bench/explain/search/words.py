@@ -25,7 +25,7 @@ def answer_of(question: Question, state: Search, *, cut: bool, invalid: bool) ->
         return "cut off"
     if state.holds is not None:
         if state.fails is not None:
-            return "boundary"
+            return "boundary" if state.holds < state.fails else "not in order"
         return "holds throughout" if state.holds == len(question.values) - 1 else "holds, end open"
     return "holds nowhere" if state.fails == 0 else "undecided"
 
@@ -48,6 +48,7 @@ def says(question: Question, state: Search, answer: Answer, *, comparable: bool)
     between = (state.fails or 0) - (state.holds or 0)
     sentences: dict[Answer, str] = {
         "boundary": settled + ("; between the two undecided" if between > 1 else ", the next one"),
+        "not in order": f"{settled}: the limit holds where a lighter load breaks it, so there is no boundary to find",
         "holds throughout": f"{holds}, the hardest setting that was asked about",
         "holds, end open": f"{holds}; where it ends was not settled",
         "holds nowhere": f"{question.slo.says} is certified not to hold even {_with(question, 0)}",

@@ -34,6 +34,11 @@ class Slo(BaseModel):
     limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=3)]
 
     @property
+    def allowed(self) -> float:
+        """The share of bad requests that still holds: 0.1 for p90, where floating point would say a little less."""
+        return round(1 - self.share, 9)
+
+    @property
     def says(self) -> str:
         """In words: "p95 of E2E at most 1 s", "99 % of the replies with E2E at most 1 s and TTFT at most 300 ms"."""
         each = " and ".join(f"{limit.metric.upper()} at most {_time(limit.limit_s)}" for limit in self.limits)

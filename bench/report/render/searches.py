@@ -61,7 +61,7 @@ def _view(outcome: SearchOutcome) -> SearchView:
     return SearchView(
         title=f"{about}{question.slo.says}{at}",
         says=words.sentence(outcome.says),
-        tone="bad" if outcome.holds is None or outcome.answer == "invalid measurement" else "good",
+        tone="good" if outcome.found else "bad",
         figure=_figure(outcome),
         caption=_caption(outcome),
         proofs=tuple(
@@ -96,8 +96,6 @@ def _caption(outcome: SearchOutcome) -> str:
 
 
 def _notes(outcome: SearchOutcome) -> Iterator[str]:
-    if not outcome.in_order:
-        yield "A setting holds beyond one that does not: the order that the search assumes is not there."
     if outcome.reasons:
         yield f"Not comparable with the claim: {'; '.join(outcome.reasons)}."
     yield (

@@ -58,7 +58,7 @@ def headline(report: Report) -> Headline:
 
 def _of_searches(report: Report) -> Headline:
     says = [sentence(outcome.says) for outcome in report.searches]
-    found = [outcome.holds is not None for outcome in report.searches]
+    found = [outcome.found for outcome in report.searches]
     if len(says) == 1:
         return Headline("good" if all(found) else "bad", says[0])
     held = f"{sum(found)} of {plural(len(found), 'limit')} hold somewhere in the range that was asked about."

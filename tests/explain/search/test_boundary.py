@@ -5,6 +5,7 @@ from collections.abc import Generator
 import pytest
 
 from bench.explain.search.boundary import ATTEMPTS, Search, Told, easier, harder, search
+from bench.explain.slo.parse import parse_slo
 from bench.stats.clustered import Counts
 from tests.explain.search.laws import asked
 
@@ -102,9 +103,18 @@ def test_a_machine_that_always_spoils_is_not_asked_forever() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 6, 7])
-def test_it_ends_after_as_many_points_as_it_may_measure(most: int) -> None:
-    found, state = visited(13, most=most)
+@pytest.mark.parametrize("spoiled", [(), tuple(range(60))])
+def test_it_ends_after_as_many_points_as_it_may_measure(most: int, spoiled: tuple[int, ...]) -> None:
+    found, state = visited(13, most=most, spoiled=spoiled)
     assert len(found) == state.points == most
+
+
+def test_exactly_the_allowed_share_seems_to_hold() -> None:
+    """1 - 0.9 is a little less than 0.1 in floating point."""
+    question, state = asked(slo=parse_slo("e2e:p90:1s")), Search()
+    course = search(question, state)
+    assert question.values[next(course)] == 4
+    assert question.values[course.send(Told(Counts.of([True] + [False] * 9)))] == 8
 
 
 def test_twice_and_half_the_load() -> None:

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from bench.errors import Exit
+from bench.explain.search.boundary import Candidate, Search
 from bench.explain.search.find import RULE
+from bench.explain.search.words import answer_of, says
 from bench.observe.observations import Gauges
 from bench.report.build import build_report
+from bench.report.claims import exit_code
 from bench.report.evidence import Evidence
 from bench.report.model import Report
 from bench.report.render.html import render_page
@@ -113,6 +116,18 @@ def test_nothing_was_measured_and_the_report_says_so() -> None:
     (outcome,) = report.searches
     assert outcome.says == "the search was cut off; nothing was settled yet"
     assert render_page(report, none)
+
+
+def test_a_limit_that_holds_beyond_a_load_that_breaks_it_has_no_boundary() -> None:
+    evidence = searched_evidence((asked(),), lambda streams: 0.6 if streams in {13, 14, 15} or streams > 16 else 0.001)
+    (outcome,) = build_report(evidence).searches
+    assert outcome.holds == 16
+    state = Search(candidates={15: Candidate(15, 1, settled="holds"), 12: Candidate(12, 2, settled="does not hold")})
+    assert answer_of(asked(), state, cut=False, invalid=False) == "not in order"
+    assert "there is no boundary" in says(asked(), state, "not in order", comparable=True)
+    bent = outcome.model_copy(update={"answer": "not in order"})
+    assert not bent.found
+    assert exit_code((), (bent,), valid=True, partial=False, by_user=False) == Exit.CLAIM_FAILED
 
 
 @pytest.mark.parametrize(
