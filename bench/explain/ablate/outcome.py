@@ -49,7 +49,7 @@ class FigureEffects(Part):
         seconds: median over the blocks, by configuration.
         total: the full recipe over the base.
         factors: in order of the plan.
-        confidence: that all intervals of this figure cover what they estimate.
+        confidence: that all effects and shares of this figure are within their intervals; and that each interaction is.
         none: why there are no effects; empty where there are.
     """
 

@@ -82,15 +82,15 @@ def test_factors_that_interact_get_no_share() -> None:
     assert sum(each.interacts is True and each.share is None for each in one) >= 38
     assert "no single share" in next(each for each in one if each.interacts).says
     three = [effects.factors[2] for effects in found]
-    assert sum(each.interacts is True for each in three) <= 2
+    assert sum(each.interacts is True for each in three) <= 5  # 1 in 20
 
 
 def test_factors_that_do_not_interact_get_the_share_that_is_theirs() -> None:
     found = [simulated(plan_of("one", "two", "three", seed=seed), independent, seed=seed) for seed in range(40)]
     shares = [each.share for effects in found for each in effects.factors if not each.interacts]
-    assert len(shares) >= 114
+    assert len(shares) >= 106  # 1 in 20 is withheld for nothing
     one = [effects.factors[0].share for effects in found if effects.factors[0].share is not None]
-    assert sum(inside(share, 0.8) for share in one) >= 38
+    assert sum(inside(share, 0.8) for share in one) >= len(one) - 2
     assert all(inside(effects.total, 0.72) for effects in found[:10] if effects.total is not None)
 
 
