@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.report.model import Report
 
 HEIGHT_PX: Final = 280
-TICKS: Final = 0.07
+TICKS: Final = 0.11
 """Least distance between two labels, as a share of the width."""
 
 
@@ -66,7 +66,7 @@ def _view(outcome: SearchOutcome) -> SearchView:
         caption=_caption(outcome),
         proofs=tuple(
             (
-                proof.setting,
+                proof.setting if question.axis == "streams" else f"gap {proof.value:g} s",
                 proof.settled or "not settled",
                 words.count(proof.replicates),
                 words.count(proof.n),
@@ -124,11 +124,12 @@ def _figure(outcome: SearchOutcome) -> Markup | None:
     unit = "open user streams" if harder_right else "mean turn gap, seconds"
     name = f"p{slo.share * 100:g} of {slo.limits[0].metric.upper()}"
     plot.grid(x_title=unit, y_title=name)
-    plot.level(limit, "budget", "limit")
+    plot.level(limit, "budget")
     plot.curve([(each.value, each.fitted_s) for each in known if each.fitted_s is not None], "p95")
     for each in known:
         _dot(plot, each)
-    return plot.svg(f"{name} against {unit}; the certificates stand in the table below")
+    plot.names_at_end([(limit, "limit", "budget-label")])
+    return plot.svg(f"{name} against {unit}; the certificates stand in the table below", kind="wide-end")
 
 
 def _dot(plot: Plot, each: Measured) -> None:
