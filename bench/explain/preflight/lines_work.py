@@ -25,7 +25,7 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
     if not basis.settings.prefix_caching:
         how = "prefix caching is off (the default for hybrid models)"
     elif prefix.rate is None:
-        how = "--prefix-match-unit: its rules are not modelled"
+        how = f"an engine does not start with blocks of {basis.cache.block_size:,} and these settings"
     else:
         how = (
             f"{prefix.prompts - prefix.computed:,.0f} of {prefix.prompts:,.0f} tokens a prompt, primed, nothing evicted"
@@ -42,6 +42,17 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
     if not basis.settings.prefix_caching or prefix.rate is None:
         return
     drops = ", less the last one (MTP)" if basis.settings.draft_tokens else ""
+    if not prefix.next_length:
+        yield Line(
+            key="prefix.shared",
+            label="of a shared prefix, reused",
+            value=prefix.shared_hit,
+            unit="tokens",
+            how=f"of {recipe.workload.shared_prefix_tokens:,} by the first prompt of a call, primed, in units of "
+            f"{basis.settings.prefix_match_unit}{drops}",
+            source="bench.workload.prefix_cache_rules, 8",
+        )
+        return
     yield Line(
         key="prefix.shared",
         label="of a shared prefix, reused",

@@ -39,8 +39,9 @@ class PrefixPlan:
         computed: mean tokens of a prompt that are computed; the whole prompt where the rate is None.
         prompts: mean tokens of a prompt.
         shared_hit: tokens of the shared prefix that a new call can reuse.
-        enough: the shortest prefix that gives the same reuse.
-        next_length, next_hit: the shortest longer prefix that gives more, and what it gives.
+        enough: the shortest prefix that gives the same reuse; 0 with `--prefix-match-unit`, where that depends on how
+            the prompts before it ended.
+        next_length, next_hit: the shortest longer prefix that gives more, and what it gives; 0 as above.
     """
 
     rate: float | None
@@ -65,6 +66,17 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
     # Twice: the state at the end of a prefix is kept for the prompt after the one that missed it.
     served = [*primes, *primes, *calls]
     hits = predict_hits(((turn.segments, turn.output_tokens) for turn in served), rules)[2 * len(primes) :]
+    if rules.fine:
+        first = [hit for turn, hit in zip(calls, hits, strict=True) if turn.turn == 0]
+        return PrefixPlan(
+            rate=sum(hits) / (prompts * len(calls)),
+            computed=prompts - sum(hits) / len(calls),
+            prompts=prompts,
+            shared_hit=min(first),
+            enough=0,
+            next_length=0,
+            next_hit=0,
+        )
     shared = recipe.workload.shared_prefix_tokens
     hit = reusable(shared, rules)
     blocks = hit // rules.block_size + (1 if rules.draft_tokens else 0)
@@ -92,8 +104,9 @@ def _turns(workload: str) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
 
 
 def rules_of(recipe: Recipe, settings: Settings, cache: KvCache) -> CacheRules | None:
-    """The rules of the engine's prefix cache; None where nobody has modelled them."""
-    if settings.prefix_match_unit is not None or settings.max_num_batched_tokens < cache.block_size:
+    """The rules of the engine's prefix cache; None for settings that no engine serves with."""
+    unit = settings.prefix_match_unit
+    if settings.max_num_batched_tokens < cache.block_size or (unit and cache.block_size % unit):
         return None
     return CacheRules(
         block_size=cache.block_size,
@@ -101,6 +114,7 @@ def rules_of(recipe: Recipe, settings: Settings, cache: KvCache) -> CacheRules |
         chunk_tokens=settings.max_num_batched_tokens,
         draft_tokens=settings.draft_tokens,
         split_tokens=CPU_SPLIT_TOKENS if settings.cpu and "block_size" not in recipe.engine.flags else None,
+        match_unit=unit,
     )
 
 

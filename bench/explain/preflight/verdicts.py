@@ -5,6 +5,7 @@ Beside a rule stands the public report of somebody who ran into it; a number alo
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from bench.explain.preflight.gpus import GIB
@@ -225,9 +226,26 @@ def _graphs(basis: Basis) -> Iterator[Verdict]:
 def _prefix(basis: Basis) -> Iterator[Verdict]:
     prefix, cache, settings = basis.prefix, basis.cache, basis.settings
     shared = basis.recipe.workload.shared_prefix_tokens
-    if not settings.prefix_caching or prefix.rate is None:
+    if not settings.prefix_caching:
         return
-    unit = ", or --prefix-match-unit 16 (its hits are not predicted here)" if settings.release.prefix_match_unit else ""
+    if settings.prefix_match_unit and cache.block_size % settings.prefix_match_unit:
+        yield Verdict(
+            name="prefix match unit",
+            verdict="cannot",
+            why=f"prefix_match_unit = {settings.prefix_match_unit} does not divide the block of {cache.block_size:,}",
+            change=f"prefix_match_unit = {math.gcd(settings.prefix_match_unit, cache.block_size)}, or without",
+        )
+    if prefix.rate is None:
+        return
+    unit = ", or --prefix-match-unit" if settings.release.prefix_match_unit else ""
+    if settings.prefix_match_unit:
+        yield Verdict(
+            name="prefix cache",
+            verdict="fits" if prefix.shared_hit >= (1 - _LOST) * shared else "tight",
+            why=f"of {shared:,} shared tokens {prefix.shared_hit:,} are reused",
+            change="" if prefix.shared_hit >= (1 - _LOST) * shared else "another divisor of the block",
+        )
+        return
     if not prefix.shared_hit:  # #40696, #48402
         yield Verdict(
             name="prefix cache",

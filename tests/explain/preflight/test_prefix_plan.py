@@ -37,9 +37,16 @@ def test_without_a_cache_everything_is_computed() -> None:
     assert plan.computed == plan.prompts
 
 
-def test_finer_units_are_not_modelled() -> None:
-    plan = basis("h200-fp8", ("engine.flags.prefix_match_unit", "16")).prefix
-    assert plan.rate is None
+def test_hits_inside_blocks_depend_on_how_prompts_end() -> None:
+    """A priming prompt ends 44 tokens behind the prefix: a unit of 60 ends inside it, and one of 16 does not."""
+    inside, behind = (basis("h200-fp8", ("engine.flags.prefix_match_unit", unit)).prefix for unit in ("60", "16"))
+    assert (inside.shared_hit, behind.shared_hit) == (8640, 6480)
+    assert inside.rate == pytest.approx(0.888, abs=0.005)
+    assert behind.rate == pytest.approx(0.684, abs=0.01)
+
+
+def test_a_unit_that_does_not_divide_the_block_has_no_rate() -> None:
+    assert basis("h200-fp8", ("engine.flags.prefix_match_unit", "64")).prefix.rate is None
 
 
 @given(shared=st.integers(1, 40_000), draft=st.integers(0, 4), block=st.sampled_from([256, 1056, 2160]))

@@ -64,6 +64,15 @@ def test_a_prefix_that_loses_a_block_is_said_with_the_length_that_does_not() -> 
     assert "inert" in verdict("prefix cache", "h200-fp8", ("workload.shared_prefix_tokens", "2000")).why
 
 
+def test_a_match_unit_must_divide_the_block_and_suit_the_prompts() -> None:
+    assert verdict("prefix cache", "h200-fp8", flag("prefix_match_unit", "60")).verdict == "fits"
+    unsuited = verdict("prefix cache", "h200-fp8", flag("prefix_match_unit", "16"))
+    assert (unsuited.verdict, unsuited.change) == ("tight", "another divisor of the block")
+    wrong = verdict("prefix match unit", "h200-fp8", flag("prefix_match_unit", "64"))
+    assert wrong.verdict == "cannot"
+    assert "prefix_match_unit = 16" in wrong.change
+
+
 @pytest.mark.parametrize(
     ("name", "target", "overrides", "expected", "change"),
     [
