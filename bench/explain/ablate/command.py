@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from bench.errors import Exit, UsageError
+from bench.errors import Exit, StreamproofError, UsageError
 from bench.explain.ablate import folder as folders
 from bench.explain.ablate.course import run_all
 from bench.explain.ablate.factors import choose, derive
@@ -84,6 +84,10 @@ def resume(folder: Path, start: Start, *, as_json: bool) -> Exit:
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
         out.print(Text(f"Interrupted. What is measured is kept; to go on: just ablate --resume {folder}"))
+    except StreamproofError:
+        out.print(Text(f"What is measured is kept. To go on: just ablate --resume {folder}; a factor that cannot be"))
+        out.print(Text("served by itself can be left out of a new ablation with --factors."))
+        raise
     ablation = folders.finish(folder, trusted_keys(allow_list=ALLOW_LIST))
     _tell(ablation, folder, as_json=as_json)
     return code if code or ablation.complete else Exit.INVALID

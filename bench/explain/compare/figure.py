@@ -55,7 +55,9 @@ def change_axis(ratios: Sequence[float]) -> Axis:
     room = max(high - low, 0.02)
     step = nice_step(room, 5)
     first, last = math.floor((low - 1) / step - 1e-9), math.ceil((high - 1) / step + 1e-9)
-    ticks = tuple((1 + index * step, f"{index * step * 100:+g} %" if index else "0 %") for index in range(first, last + 1))
+    ticks = tuple(
+        (1 + index * step, f"{index * step * 100:+g} %" if index else "0 %") for index in range(first, last + 1)
+    )
     return Axis(1 + first * step, 1 + last * step, ticks)
 
 

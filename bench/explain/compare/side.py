@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -142,12 +142,17 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
         evidence = evidence_of(
             raw[files.RECIPE], raw[files.ENVIRONMENT], raw[files.OBSERVATIONS], read_records(folder / files.RECORDS)
         )
+        identity = f"{files.sha256(raw[files.OBSERVATIONS])} {files.file_sha256(folder / files.RECORDS)}"
+        report = build_report(evidence)
+    except StreamproofError:
+        raise
     except OSError as error:
-        raise StreamproofError(f"cannot read {error.filename}: {error.strerror}", remedy="It is damaged.") from error
-    return Side(
-        name=str(folder),
-        evidence=evidence,
-        report=build_report(evidence),
-        unverified=why,
-        identity=f"{files.sha256(raw[files.OBSERVATIONS])} {files.file_sha256(folder / files.RECORDS)}",
-    )
+        raise StreamproofError(f"cannot read {error.filename}: {error.strerror}", remedy=_DAMAGED) from error
+    except Exception as error:  # what was not verified may hold anything
+        raise StreamproofError(
+            f"{folder} gives no report: {type(error).__name__} while it was computed", remedy=_DAMAGED
+        ) from error
+    return Side(name=str(folder), evidence=evidence, report=report, unverified=why, identity=identity)
+
+
+_DAMAGED: Final = "It was changed or damaged after it was written."

@@ -112,7 +112,7 @@ def _refuse_unusable(side: Side) -> None:
 
 
 def _of_search(search: SearchOutcome, slo: Slo) -> Replica | None:
-    if search.holds is None:
+    if search.holds is None or not search.found:
         return None
     certified = int(search.holds)
     crossing = certified if search.crossing is None else int(search.crossing)

@@ -30,7 +30,7 @@ SETTINGS = {
     "load.ladder": "[{streams = 8}]",
     "load.turn_gap": '{distribution = "fixed", mean_s = 0.05}',
     "load.ramp_s": "0.2",
-    "load.steady_s": "1.5",
+    "load.steady_s": "1.3",
 }
 
 
@@ -153,6 +153,19 @@ def test_an_invalid_run_is_repeated_once_and_then_left(plan: AblationPlan, tmp_p
     assert not ablation.complete
     assert {figure.none for figure in ablation.figures} == {"no complete block"}
     assert len(ablation.left_out) == 2
+
+
+def test_an_engine_that_cannot_start_says_how_to_go_on(
+    plan: AblationPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(_recipe: Recipe, _reports: Path, _nonce: str) -> int:
+        raise StreamproofError("the engine died")
+
+    with pytest.raises(StreamproofError, match="the engine died"):
+        command.ablate(plan, tmp_path / "reports", start, as_json=False)
+    said = capsys.readouterr().err
+    assert "--resume" in said
+    assert "--factors" in said
 
 
 def test_a_dry_run_shows_factors_order_and_time(plan: AblationPlan, capsys: pytest.CaptureFixture[str]) -> None:

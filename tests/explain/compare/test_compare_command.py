@@ -84,6 +84,16 @@ def test_an_edited_report_is_refused_unless_it_is_asked_for_and_then_named(
     assert read_side(edited.path, {}, unverified=True).report == pair[1].report
 
 
+def test_what_is_not_verified_may_hold_anything(pair: tuple[Signed, Signed], tmp_path: Path) -> None:
+    hostile = pair[1].copy(tmp_path / "hostile")
+    (hostile.path / files.RECORDS).write_bytes(b"PAR1 nothing")
+    with pytest.raises(StreamproofError):
+        read_side(hostile.path, {}, unverified=True)
+    (hostile.path / files.RECORDS).unlink()
+    with pytest.raises(StreamproofError):
+        read_side(hostile.path, {}, unverified=True)
+
+
 def test_an_unsigned_report_is_refused(pair: tuple[Signed, Signed], tmp_path: Path) -> None:
     unsigned = pair[1].copy(tmp_path / "unsigned")
     (unsigned.path / files.ATTESTATION).unlink()

@@ -191,6 +191,12 @@ def test_one_report_or_the_same_twice_is_no_comparison(base: Side, tmp_path: Pat
         compare([base, side(copied)])
 
 
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Side:
+    recipe = recipe_of(target="old", checkpoint={"precision": "bf16"})
+    return side(report(tmp_path_factory.mktemp("old"), seed=21, spread=0.005, recipe=recipe))
+
+
 class TestPublishedChanges:
     """A claim about the change from one target to another: p95 at 20 streams 600 -> 500 ms, within 5 %."""
 
@@ -198,31 +204,26 @@ class TestPublishedChanges:
         id="new-over-old", targets=["test-h200"], value_s=0.5, tolerance=0.05, against="old", against_value_s=0.6
     )
 
-    def sides(self, tmp_path: Path, factor: float, **claim: Any) -> tuple[Side, Side]:
-        old = recipe_of(target="old", checkpoint={"precision": "bf16"})
-        new = recipe_of(claims=[self.CLAIM | claim])
-        return (
-            side(report(tmp_path / "old", seed=21, spread=0.005, recipe=old)),
-            side(report(tmp_path / "new", seed=22, spread=0.005, factor=factor, recipe=new)),
-        )
+    def new(self, tmp_path: Path, factor: float, **claim: Any) -> Side:
+        recipe = recipe_of(claims=[self.CLAIM | claim])
+        return side(report(tmp_path, seed=22, spread=0.005, factor=factor, recipe=recipe))
 
     @pytest.mark.parametrize(
         ("factor", "verdict", "code"),
         [(0.6, "reproduced", 0), (1.2, "not reproduced", 3), (0.87, "not enough samples", 4)],
     )
     def test_it_is_judged_by_the_interval_of_the_ratio(
-        self, tmp_path: Path, factor: float, verdict: str, code: int
+        self, old: Side, tmp_path: Path, factor: float, verdict: str, code: int
     ) -> None:
-        comparison = compare(self.sides(tmp_path, factor))
+        comparison = compare([old, self.new(tmp_path, factor)])
         (claim,) = comparison.pairs[0].claims
         assert claim.verdict == verdict
         assert claim.ratio == pytest.approx(factor, rel=0.1)
         assert "at most 0.875" in claim.asks
         assert exit_code(comparison) == code
 
-    def test_the_other_way_round_it_is_about_nothing(self, tmp_path: Path) -> None:
-        old, new = self.sides(tmp_path, 0.6)
-        assert pair_of(new, old).claims == ()
+    def test_the_other_way_round_it_is_about_nothing(self, old: Side, tmp_path: Path) -> None:
+        assert pair_of(self.new(tmp_path, 0.6), old).claims == ()
 
     @pytest.mark.parametrize(
         ("claim", "words"),
@@ -233,8 +234,10 @@ class TestPublishedChanges:
             ({"against_value_s": None}, "gives no figure of old"),
         ],
     )
-    def test_what_it_is_not_about_is_not_comparable(self, tmp_path: Path, claim: dict[str, Any], words: str) -> None:
-        (judged,) = pair_of(*self.sides(tmp_path, 0.6, **claim)).claims
+    def test_what_it_is_not_about_is_not_comparable(
+        self, old: Side, tmp_path: Path, claim: dict[str, Any], words: str
+    ) -> None:
+        (judged,) = pair_of(old, self.new(tmp_path, 0.6, **claim)).claims
         assert judged.verdict == "not comparable"
         assert words in judged.reason
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from bench.explain.compare.side import Side
 from bench.explain.fleet.command import parse_price
 from bench.explain.fleet.measured import replica_of
 from bench.explain.fleet.plan import plan_fleet
+from bench.explain.search.outcome import SearchOutcome
+from bench.explain.slo.parse import parse_slo
 from tests.explain.compare.sides import recipe_of, report, side
 from tests.report.folders import Signed
 
@@ -46,6 +49,69 @@ def test_one_replica_holds_what_its_records_show(
 ) -> None:
     found = replica_of(ladder, slo)
     assert (found.certified, found.likely, found.refuted) == (certified, likely, refuted)
+
+
+def searched(ladder: Side, **changes: Any) -> Side:
+    """The same report, as if it had searched."""
+    question = {
+        "slo": parse_slo("ttft:p95:300ms"),
+        "axis": "streams",
+        "values": (1.0, 30.0, 40.0),
+        "base": {"streams": 1},
+        "turn_gap": ladder.evidence.recipe.load.turn_gap,
+        "start": 0,
+        "looks": 3,
+        "most_points": 9,
+    }
+    outcome: dict[str, Any] = {
+        "question": question,
+        "answer": "boundary",
+        "says": "",
+        "holds": 30.0,
+        "fails": 40.0,
+        "confidence": 0.95,
+        "crossing": 33.7,
+        "proofs": (),
+        "measured": (),
+        "cliffs": (),
+    }
+    found = SearchOutcome.model_validate(outcome | changes)
+    return replace(ladder, report=ladder.report.model_copy(update={"searches": (found,)}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, (30, 33, 40)),
+        ({"crossing": None, "fails": None}, (30, 30, None)),
+        ({"crossing": 12.0}, (30, 30, 40)),  # the fit is no certificate
+    ],
+)
+def test_a_search_says_what_one_replica_holds(
+    ladder: Side, changes: dict[str, Any], expected: tuple[int, int, int | None]
+) -> None:
+    found = replica_of(searched(ladder, **changes), None)
+    assert found.slo.text == "ttft:p95:300ms"
+    assert (found.certified, found.likely, found.refuted, found.source) == (*expected, "the search")
+
+
+@pytest.mark.parametrize("changes", [{"holds": None}, {"answer": "not in order"}])
+def test_a_search_that_found_nothing_to_hold_is_no_ground(ladder: Side, changes: dict[str, Any]) -> None:
+    with pytest.raises(StreamproofError, match="shows no number of streams"):
+        replica_of(searched(ladder, **changes), None)
+
+
+def test_of_another_limit_the_search_says_nothing(ladder: Side) -> None:
+    assert replica_of(searched(ladder), "e2e:p95:1s").source == "the ladder"
+
+
+def test_what_is_not_ruled_out_stands_last(ladder: Side) -> None:
+    plan = plan_fleet(searched(ladder), 390, slo=None, price=None)
+    assert [(case.case, case.per_replica, case.replicas) for case in plan.cases] == [
+        ("certified", 30, 14),
+        ("likely", 33, 13),
+        ("refuted", 39, 11),
+    ]
 
 
 def test_what_is_likely_and_not_shown_stands_apart(ladder: Side) -> None:
