@@ -150,13 +150,13 @@ class _Timeline:
 
     def _least_hits(self, least: Sequence[int], most: Sequence[int]) -> tuple[list[int], list[int]]:
         """Attention matches and hits that every order gives."""
-        step = self._steps(least)
-        lowest, hits = self._least_pass(most, step, _Room(None, [], []))
+        whole = self._uncut(least)
+        lowest, hits = self._least_pass(most, whole, _Room(None, [], []))
         while self._rules.usable_blocks is not None:
             # What a request takes from the pool depends on its own hit; fewer hits take more, so this ends.
             demand = [self._most_blocks(request, hit) for request, hit in zip(self._requests, hits, strict=True)]
             before = hits
-            lowest, hits = self._least_pass(most, step, _Room(self._rules.usable_blocks, self._requests, demand))
+            lowest, hits = self._least_pass(most, whole, _Room(self._rules.usable_blocks, self._requests, demand))
             if hits == before:
                 break
         return lowest, hits
@@ -166,12 +166,11 @@ class _Timeline:
         rules = self._rules
         if not rules.hybrid:
             return self._highest
-        step = self._steps(least)
+        whole = self._uncut(least)
         holders = _EarliestHolders()
         for index in self._order:
             request, names = self._requests[index], self._names[index]
-            whole = step.fits(request.start_s, request.end_s)
-            for end in self._possible_states(index, lowest[index], least[index], most[index], whole=whole):
+            for end in self._possible_states(index, lowest[index], least[index], most[index], whole=whole[index]):
                 holders.add(names.at(end), request.start_s, index)
         hits = []
         for index, request in enumerate(self._requests):
@@ -184,7 +183,7 @@ class _Timeline:
             hits.append(next(found, 0))
         return hits
 
-    def _least_pass(self, most: Sequence[int], step: _Room, room: _Room) -> tuple[list[int], list[int]]:
+    def _least_pass(self, most: Sequence[int], whole: Sequence[bool], room: _Room) -> tuple[list[int], list[int]]:
         rules = self._rules
         lowest, least = [0] * len(self._requests), [0] * len(self._requests)
         last_use = _LastUse(self._requests)
@@ -212,8 +211,7 @@ class _Timeline:
             if rules.hybrid:
                 found = (end for end in range(match, 0, -rules.unit) if safe(last_use.of_state, names.at(end), request))
                 least[index] = next(found, 0)
-                whole = step.fits(request.start_s, request.end_s)
-                kept = self._sure_states(index, match, least[index], most[index], whole=whole)
+                kept = self._sure_states(index, match, least[index], most[index], whole=whole[index])
             if request.complete:
                 tail = self._tail(index)
                 last_use.will_end(
@@ -254,13 +252,22 @@ class _Timeline:
     def _tail(self, index: int) -> int:
         return self._rules.tail(self._requests[index].prompt_tokens)
 
-    def _steps(self, least: Sequence[int]) -> _Room:
-        """Whether prefills fit into one step: in it, each request computes what its prompt lacks, or one token."""
+    def _uncut(self, least: Sequence[int]) -> list[bool]:
+        """Whether each prefill is surely cut as it would be alone, given what its prompt lacks at most.
+
+        All that is open beside it fits a step with it: what the other prompts lack, or one token and its drafts. With
+        hits inside blocks, whose states are worked out step by step, being alone is enough.
+        """
         tokens = [
             request.prompt_tokens - hit + 1 + self._rules.draft_tokens
             for request, hit in zip(self._requests, least, strict=True)
         ]
-        return _Room(self._rules.chunk_tokens, self._requests, tokens)
+        step = _Room(self._rules.chunk_tokens, self._requests, tokens)
+        alone = _Room(1 if self._rules.fine else 0, self._requests, [1] * len(tokens))
+        return [
+            step.fits(request.start_s, request.end_s) or alone.fits(request.start_s, request.end_s)
+            for request in self._requests
+        ]
 
     def _most_blocks(self, request: ServedPrompt, hit: int) -> int:
         """Blocks of the pool that a request can have held: its hit, and all that it computed."""
