@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from bench.explain.search.boundary import Search
     from bench.explain.search.outcome import Answer
     from bench.explain.search.question import Question
+
+
+_MORE: Final = "lengthen load.steady_s, or raise --replicates or --points, for more independent requests"
 
 
 def answer_of(question: Question, state: Search, *, cut: bool, invalid: bool) -> Answer:
@@ -52,7 +55,7 @@ def says(question: Question, state: Search, answer: Answer, *, comparable: bool)
         "holds throughout": f"{holds}, the hardest setting that was asked about",
         "holds, end open": f"{holds}; where it ends was not settled",
         "holds nowhere": f"{question.slo.says} is certified not to hold even {_with(question, 0)}",
-        "undecided": f"no setting could be certified to hold{f'; {fails} {certified}' if fails else ''}",
+        "undecided": f"no setting could be certified to hold{f'; {fails} {certified}' if fails else ''}; {_MORE}",
         "cut off": f"the search was cut off; {settled or 'nothing was settled yet'}",
         "invalid measurement": "a rule was broken where the answer rests: it proves nothing",
     }

@@ -59,10 +59,12 @@ def headline(report: Report) -> Headline:
 def _of_searches(report: Report) -> Headline:
     says = [sentence(outcome.says) for outcome in report.searches]
     found = [outcome.found for outcome in report.searches]
+    open_ended = all(outcome.found or outcome.answer == "undecided" for outcome in report.searches)
+    tone: Tone = "good" if all(found) else "warn" if open_ended else "bad"
     if len(says) == 1:
-        return Headline("good" if all(found) else "bad", says[0])
+        return Headline(tone, says[0])
     held = f"{sum(found)} of {plural(len(found), 'limit')} hold somewhere in the range that was asked about."
-    return Headline("good" if all(found) else "bad", held, tuple(says))
+    return Headline(tone, held, tuple(says))
 
 
 def _broken(report: Report) -> Iterator[str]:

@@ -16,6 +16,7 @@ from bench.report.evidence import Evidence
 from bench.report.model import Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
+from bench.report.render.verdict import headline
 from recipes.schema import Claim, Point
 from tests.explain.search.evidence import searched_evidence
 from tests.explain.search.laws import asked
@@ -144,6 +145,8 @@ def test_everywhere_and_nowhere(share: Any, answer: str, code: Exit) -> None:
 def test_too_few_requests_settle_nothing() -> None:
     report = build_report(searched_evidence((asked(),), cliff, requests=5))
     assert report.searches[0].answer == "undecided"
+    assert "lengthen load.steady_s" in report.searches[0].says
+    assert headline(report).tone == "warn"
     assert report.exit_code == Exit.CLAIM_FAILED
 
 
