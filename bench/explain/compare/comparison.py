@@ -81,6 +81,8 @@ def _notes(base: Side, other: Side) -> Iterator[str]:
     for side in (base, other):
         if side.unverified is not None:
             yield f"{side.name} is not verified: {side.unverified}"
+        if side.remark:
+            yield f"the figures of {side.name} are verified, its pages are not: {side.remark}"
         if side.report.engine_kind == "external":
             yield f"{side.name} was measured on somebody else's engine: what answered is not known"
     one, two = base.facts.runs, other.facts.runs

@@ -39,6 +39,7 @@ class Side:
         report: computed from it, whatever its `report.json` says.
         unverified: why it is not verified; None where it is.
         identity: the same for two copies of one report.
+        remark: what of it was not verified besides, and decides no figure; empty where nothing.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Side:
     report: Report
     unverified: str | None
     identity: str
+    remark: str = ""
 
     @cached_property
     def measurement(self) -> Measurement:
@@ -111,6 +113,9 @@ class Side:
 def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bool = False) -> Side:
     """Verifies a report's folder and reads it.
 
+    Signature, digests, evidence and figures must hold. Pages that another commit drew differently decide no figure:
+    they are remarked, and the report is taken.
+
     Args:
         folder: of the report.
         trusted: keys by id.
@@ -126,17 +131,14 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
             remedy=f"Name the folder of a report. If its run was cut off: just finish {folder}",
         )
     found = verify(folder, trusted)
-    why = None
-    if not found.verified:
-        why = "; ".join(f"{finding.file} {finding.reason}" for finding in found.findings[:3])
-        if not unverified:
-            remedies = [finding.remedy for finding in found.findings if finding.remedy][:1]
-            raise StreamproofError(
-                f"{folder} is not verified: {why}.",
-                remedy=" ".join(
-                    [*remedies, f"See: just verify {folder}. --unverified takes it as it is, and says so."]
-                ),
-            )
+    seen = "; ".join(f"{finding.file} {finding.reason}" for finding in found.findings[:3])
+    why = seen if found.report is None else None
+    if why is not None and not unverified:
+        remedies = [finding.remedy for finding in found.findings if finding.remedy][:1]
+        raise StreamproofError(
+            f"{folder} is not verified: {why}.",
+            remedy=" ".join([*remedies, f"See: just verify {folder}. --unverified takes it as it is, and says so."]),
+        )
     try:
         raw = {name: (folder / name).read_bytes() for name in (files.RECIPE, files.ENVIRONMENT, files.OBSERVATIONS)}
         evidence = evidence_of(
@@ -152,7 +154,14 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
         raise StreamproofError(
             f"{folder} gives no report: {type(error).__name__} while it was computed", remedy=_DAMAGED
         ) from error
-    return Side(name=str(folder), evidence=evidence, report=report, unverified=why, identity=identity)
+    return Side(
+        name=str(folder),
+        evidence=evidence,
+        report=report,
+        unverified=why,
+        identity=identity,
+        remark="" if why else seen,
+    )
 
 
 _DAMAGED: Final = "It was changed or damaged after it was written."

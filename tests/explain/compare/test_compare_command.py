@@ -84,6 +84,16 @@ def test_an_edited_report_is_refused_unless_it_is_asked_for_and_then_named(
     assert read_side(edited.path, {}, unverified=True).report == pair[1].report
 
 
+def test_pages_that_another_commit_drew_decide_no_figure(pair: tuple[Signed, Signed], tmp_path: Path) -> None:
+    redrawn = pair[1].copy(tmp_path / "redrawn")
+    page = redrawn.path / files.PAGE
+    page.write_bytes(page.read_bytes() + b"<!-- drawn otherwise -->")
+    redrawn.sign_again()
+    shown = invoke(pair[0].path, redrawn.path, *keys(*pair))
+    assert shown.exit_code == 0, shown.output
+    assert "are verified, its pages are not" in shown.output
+
+
 def test_what_is_not_verified_may_hold_anything(pair: tuple[Signed, Signed], tmp_path: Path) -> None:
     hostile = pair[1].copy(tmp_path / "hostile")
     (hostile.path / files.RECORDS).write_bytes(b"PAR1 nothing")
