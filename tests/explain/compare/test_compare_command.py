@@ -17,6 +17,7 @@ from bench.explain.compare.page import render_page
 from bench.explain.compare.side import read_side
 from bench.report import folder_files as files
 from tests.explain.compare.sides import recipe_of, report, side
+from tests.report.factories import make_claim
 from tests.report.folders import Signed
 
 
@@ -82,6 +83,14 @@ def test_an_edited_report_is_refused_unless_it_is_asked_for_and_then_named(
     assert "is not verified" in shown.output
     # The figures are those of the records, whatever the edited file says.
     assert read_side(edited.path, {}, unverified=True).report == pair[1].report
+
+
+def test_the_page_of_a_single_report_names_the_command(pair: tuple[Signed, Signed], tmp_path: Path) -> None:
+    claim = make_claim(against="old", against_value_s=2.0)
+    alone = report(tmp_path, runs=1, recipe=recipe_of(runs=1, claims=[claim]))
+    assert alone.report.claims[0].verdict == "not comparable"
+    assert "just compare BASE OTHER" in (alone.path / files.PAGE).read_text()
+    assert "just compare BASE OTHER" not in (pair[0].path / files.PAGE).read_text()
 
 
 def test_pages_that_another_commit_drew_decide_no_figure(pair: tuple[Signed, Signed], tmp_path: Path) -> None:

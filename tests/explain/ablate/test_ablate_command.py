@@ -1,0 +1,51 @@
+"""`just ablate` on the command line: what is missing or wrong is said before anything is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.cli import app
+from bench.errors import UsageError
+
+
+def invoke(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, ["ablate", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "TARGET is missing"),
+        (("cpu",), "--from is missing"),
+        (("cpu", "--from", "nothing"), "no recipe nothing"),
+        (("cpu", "--from", "cpu"), "serve alike"),
+        (("h200-fp8", "--from", "vanilla", "--factors", "mpt"), "no factor mpt"),
+        (("b200-nvfp4", "--from", "vanilla"), "different hardware"),
+        (("--resume", "nowhere"), "holds no plan.json"),
+        (("--check", "nowhere"), "holds no plan.json"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: tuple[str, ...], words: str) -> None:
+    refused = invoke(*arguments)
+    assert isinstance(refused.exception, UsageError)
+    assert words in refused.exception.message
+    assert refused.exception.remedy
+
+
+def test_the_articles_ablation_is_planned_without_a_gpu() -> None:
+    shown = invoke("h200-fp8", "--from", "vanilla", "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    for words in ("graphs", "mtp", "kv-cache", "36 engine starts", "engine.flags.kv_cache_dtype"):
+        assert words in shown.output
+    plan = json.loads(
+        invoke(
+            "h200-fp8", "--from", "vanilla", "--factors", "mtp,graphs", "--blocks", "2", "--dry-run", "--json"
+        ).output
+    )
+    assert [factor["slug"] for factor in plan["factors"]] == ["graphs", "mtp"]
+    assert len(plan["order"]) == 2 * 4
