@@ -49,9 +49,9 @@ def thin(docker_client: docker.DockerClient, cuda_base: Base) -> Iterator[Prepar
 
 def run(
     client: docker.DockerClient, image: str, *command: str, mounts: dict[str, str], entrypoint: str | None = None
-) -> str:
-    """What a container says that may do nothing. `mounts`: "source" to "target:ro" or "target:rw"."""
-    said = client.containers.run(
+) -> tuple[int, str]:
+    """Status and output of a container that may do nothing. `mounts`: "source" to "target:ro" or "target:rw"."""
+    container = client.containers.create(
         image,
         list(command),
         entrypoint=entrypoint,
@@ -59,9 +59,13 @@ def run(
         network="none",
         read_only=True,
         cap_drop=["ALL"],
-        remove=True,
     )
-    return said.decode()
+    try:
+        container.start()
+        status = int(container.wait()["StatusCode"])
+        return status, container.logs(stdout=True, stderr=False).decode()  # of one that has ended: nothing is missed
+    finally:
+        container.remove(force=True)
 
 
 def nothing_is_left(client: docker.DockerClient, target: str, tag: str) -> bool:
@@ -83,11 +87,16 @@ class TestTheClientsImage:
         assert config["Entrypoint"][-2:] == ["-m", "bench"]
         assert len(bench_image.layers) == 2, "one on its base"
 
-    def test_it_verifies_a_report_without_network_and_without_writing(
-        self, docker_client: docker.DockerClient, bench_image: BuiltImage
+    def test_it_judges_a_report_as_the_checkout_does_without_network_and_without_writing(
+        self, docker_client: docker.DockerClient, bench_image: BuiltImage, checkout: Path
     ) -> None:
-        said = run(docker_client, bench_image.id, "verify", "/report", mounts={str(REPORT): "/report:ro"})
-        assert "VERIFIED" in said
+        command = [sys.executable, "-m", "bench", "verify", "--json", str(REPORT)]
+        here = subprocess.run(command, capture_output=True, text=True, check=False, cwd=checkout)
+        mounts = {str(REPORT): "/report:ro"}
+        status, said = run(docker_client, bench_image.id, "verify", "--json", "/report", mounts=mounts)
+        told, expected = json.loads(said), json.loads(here.stdout)
+        assert {"files", "signature", "digests", "evidence"} <= set(told["passed"])
+        assert (status, told["passed"], told["findings"]) == (here.returncode, expected["passed"], expected["findings"])
 
     def test_no_secret_of_the_host_is_in_it(self, docker_client: docker.DockerClient, bench_image: BuiltImage) -> None:
         image = docker_client.images.get(bench_image.id)
@@ -244,10 +253,10 @@ class TestCaches:
         volume = docker_client.volumes.create()
         try:
             assert image.reference != image_definition("b200-fp8", base=cuda_base).tag
-            script = f"find {CACHES} -name kernel -printf '%U %P'; touch {CACHES}/writable"
+            script = f"find {CACHES} -name kernel -printf '%U %P\\n' && touch {CACHES}/writable"
             mounts = {str(volume.name): f"{CACHES}:rw"}
             said = run(docker_client, image.id, "-c", script, mounts=mounts, entrypoint="/bin/sh")
-            assert said == f"{USER_ID} vllm/torch_compile_cache/kernel"
+            assert said == (0, f"{USER_ID} vllm/torch_compile_cache/kernel\n")
         finally:
             volume.remove()
             docker_client.images.remove(image.id, force=True)
