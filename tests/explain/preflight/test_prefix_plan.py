@@ -45,6 +45,19 @@ def test_hits_inside_blocks_depend_on_how_prompts_end() -> None:
     assert behind.rate == pytest.approx(0.684, abs=0.01)
 
 
+def test_what_the_fast_recipe_says_of_its_unit() -> None:
+    """The source of prefix_match_unit in recipes/h200-fp8-fast-dummy.toml."""
+    assert basis("h200-fp8-fast-dummy").prefix.computed == pytest.approx(1110, rel=0.01)
+    assert basis("h200-fp8-dummy").prefix.computed == pytest.approx(3520, rel=0.01)
+
+    def with_unit(unit: int) -> tuple[int, float]:
+        plan = basis("h200-fp8-dummy", ("engine.flags.prefix_match_unit", str(unit))).prefix
+        return plan.shared_hit, plan.computed
+
+    assert {with_unit(unit)[0] for unit in (15, 24, 30, 36, 40)} == {6480}
+    assert all(with_unit(unit) == (8640, pytest.approx(1110, rel=0.02)) for unit in (45, 60, 72, 90, 120))
+
+
 def test_a_unit_that_does_not_divide_the_block_has_no_rate() -> None:
     assert basis("h200-fp8", ("engine.flags.prefix_match_unit", "64")).prefix.rate is None
 
