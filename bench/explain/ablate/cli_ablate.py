@@ -54,10 +54,12 @@ def ablate(
     if check is not None:
         raise typer.Exit(command.check(check, key or (), as_json=as_json))
     if resume is not None:
-        raise typer.Exit(command.resume(resume, command.engine_start(engine, quiet=as_json), as_json=as_json))
+        raise typer.Exit(command.resume(resume, as_json=as_json))
     full = load_recipe(command.need(target, "TARGET"), parse_overrides(overrides))
     wanted = [slug.strip() for slug in (factors or "").split(",") if slug.strip()]
-    plan = command.plan_of(load_recipe(command.need(base, "--from")), full, wanted=wanted, blocks=blocks, seed=seed)
+    plan = command.plan_of(
+        load_recipe(command.need(base, "--from")), full, wanted=wanted, blocks=blocks, seed=seed, engine=engine
+    )
     if dry_run:
         raise typer.Exit(command.dry_run(plan, as_json=as_json))
-    raise typer.Exit(command.ablate(plan, reports, command.engine_start(engine, quiet=as_json), as_json=as_json))
+    raise typer.Exit(command.ablate(plan, reports, as_json=as_json))

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from recipes.schema import Recipe
 
 
-def plan_of(base: Recipe, target: Recipe, *, wanted: Sequence[str], blocks: int, seed: int) -> AblationPlan:
+def plan_of(  # noqa: PLR0913  the options of a command
+    base: Recipe, target: Recipe, *, wanted: Sequence[str], blocks: int, seed: int, engine: str | None = None
+) -> AblationPlan:
     """The plan between two recipes.
 
     Raises:
-        UsageError: they differ in hardware or in nothing, a factor is unknown, or a configuration is no recipe.
+        UsageError: they differ in hardware or in nothing, a factor or engine is unknown, a configuration is no recipe.
     """
+    if engine not in {None, "docker", "process"}:
+        raise UsageError(f"--engine {engine}: there is no such engine.", remedy="It is docker or process.")
     plan = make_plan(base, target, choose(derive(base, target), wanted), blocks=blocks, seed=seed)
+    plan = plan.model_copy(update={"engine": engine})
     for each in plan.configurations:
         plan.recipe(each.name)  # what is no recipe is said now, and not after an hour
     return plan
@@ -51,13 +56,13 @@ def dry_run(plan: AblationPlan, *, as_json: bool) -> Exit:
     return Exit.OK
 
 
-def ablate(plan: AblationPlan, reports: Path, start: Start, *, as_json: bool) -> Exit:
+def ablate(plan: AblationPlan, reports: Path, start: Start | None = None, *, as_json: bool) -> Exit:
     """Runs a new ablation.
 
     Args:
         plan: of it.
         reports: folder of all reports.
-        start: runs one recipe.
+        start: runs one recipe; by default as `just repro` does.
         as_json: print the summary as JSON.
 
     Returns:
@@ -72,9 +77,10 @@ def ablate(plan: AblationPlan, reports: Path, start: Start, *, as_json: bool) ->
     return resume(folder, start, as_json=as_json)
 
 
-def resume(folder: Path, start: Start, *, as_json: bool) -> Exit:
+def resume(folder: Path, start: Start | None = None, *, as_json: bool) -> Exit:
     """Goes on with an ablation; likewise."""
     plan = folders.read_plan(folder)
+    start = start or engine_start(plan.engine, quiet=as_json)
     out = Console(highlight=False, stderr=True)
     out.print(Text(f"ablation in {folder}"))
     own_signer()  # made before anything is measured, so that the reports are trusted here

@@ -57,6 +57,7 @@ class AblationPlan(BaseModel):
         blocks: how often.
         seed: decides the order.
         order: of the engine starts.
+        engine: who starts them, as for `just repro`; None takes what fits the target.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -69,6 +70,7 @@ class AblationPlan(BaseModel):
     blocks: Annotated[int, Field(ge=1, le=100)]
     seed: int
     order: tuple[Planned, ...]
+    engine: Literal["docker", "process"] | None = None
 
     def recipe(self, name: str) -> Recipe:
         """The recipe of a configuration."""

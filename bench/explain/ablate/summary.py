@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bench.errors import StreamproofError
 from bench.explain.ablate.effects import figure_effects
 from bench.explain.ablate.outcome import Ablation, FigureEffects, RunPart
 from bench.explain.compare.side import Side, read_side
@@ -37,7 +38,7 @@ def summarize(folder: Path, plan: AblationPlan, trusted: Mapping[str, TrustedKey
         trusted: keys by id.
 
     Raises:
-        StreamproofError: a report is not verified.
+        StreamproofError: a report is not verified, or something changed between two runs of a configuration.
     """
     sides: dict[tuple[int, str], tuple[Path, Side]] = {}
     why: dict[int, str] = {}
@@ -50,6 +51,7 @@ def summarize(folder: Path, plan: AblationPlan, trusted: Mapping[str, TrustedKey
         else:
             seen = "invalid or partial" if found else "not run yet"
             why.setdefault(planned.block, f"block {planned.block}: {planned.configuration} is {seen}")
+    _refuse_changes(sides)
     blocks = [block for block in range(1, plan.blocks + 1) if block not in why]
     counted = {key: side for key, (_, side) in sides.items() if key[0] in blocks}
     return Ablation(
@@ -73,6 +75,18 @@ def summarize(folder: Path, plan: AblationPlan, trusted: Mapping[str, TrustedKey
         ),
         figures=tuple(_figures(plan, blocks, counted)),
     )
+
+
+def _refuse_changes(sides: Mapping[tuple[int, str], tuple[Path, Side]]) -> None:
+    """All runs of one configuration must be repeats: the same recipe, packages, checkpoint and workload."""
+    seen: dict[str, tuple[str, Path]] = {}
+    for (_, name), (path, side) in sorted(sides.items()):
+        fingerprint, other = seen.setdefault(name, (side.report.fingerprint, path))
+        if fingerprint != side.report.fingerprint:
+            raise StreamproofError(
+                f"{path} and {other} are both {name}, and have different fingerprints.",
+                remedy="Something was changed while the ablation ran (just compare tells what): begin a new one.",
+            )
 
 
 def _figures(plan: AblationPlan, blocks: list[int], sides: Mapping[tuple[int, str], Side]) -> Iterator[FigureEffects]:

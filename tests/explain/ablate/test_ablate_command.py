@@ -10,7 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.cli import app
-from bench.errors import UsageError
+from bench.errors import StreamproofError, UsageError
+from bench.explain.ablate import folder
+from bench.explain.ablate.command import plan_of
+from bench.explain.ablate.summary import summarize
+from bench.report.keys import TrustedKey
+from tests.explain.compare.sides import recipe_of, report
 
 
 def invoke(*arguments: str | Path) -> Any:
@@ -26,6 +31,7 @@ def invoke(*arguments: str | Path) -> Any:
         (("cpu", "--from", "cpu"), "serve alike"),
         (("h200-fp8", "--from", "vanilla", "--factors", "mpt"), "no factor mpt"),
         (("b200-nvfp4", "--from", "vanilla"), "different hardware"),
+        (("cpu-mtp", "--from", "cpu", "--engine", "rocket"), "no such engine"),
         (("--resume", "nowhere"), "holds no plan.json"),
         (("--check", "nowhere"), "holds no plan.json"),
     ],
@@ -49,3 +55,18 @@ def test_the_articles_ablation_is_planned_without_a_gpu() -> None:
     )
     assert [factor["slug"] for factor in plan["factors"]] == ["graphs", "mtp"]
     assert len(plan["order"]) == 2 * 4
+
+
+def test_runs_of_one_configuration_are_repeats_or_nothing(tmp_path: Path) -> None:
+    plan = plan_of(recipe_of(), recipe_of(engine={"flags": {"max_num_seqs": 8}}), wanted=[], blocks=2, seed=1)
+    folder.begin(tmp_path / "a", plan)
+    trusted: dict[str, TrustedKey] = {}
+    for position, planned in enumerate(plan.order, start=1):
+        changed = {"max_num_seqs": 8 if planned.configuration == "full" else planned.block}
+        made = report(
+            tmp_path / str(position), runs=1, seed=position, recipe=recipe_of(runs=1, engine={"flags": changed})
+        )
+        trusted |= made.trusted
+        made.copy(tmp_path / "a" / planned.folder(position) / "test-h200" / made.path.name)
+    with pytest.raises(StreamproofError, match="different fingerprints"):
+        summarize(tmp_path / "a", plan, trusted)
