@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench.engine.base import RunningEngine
 
 _PATH: Final = "/v1/completions"
+_ID_PREFIX: Final = "token_id:"
 _TIMEOUT_S: Final = 300.0
 """Log-probabilities of a long prompt take an engine seconds; this is for one that no longer works."""
 
@@ -34,12 +35,15 @@ class Reply:
         ids: its tokens.
         prompt_tokens, reply_tokens: as the engine counted them.
         finish_reason: "length" where the reply is as long as was asked for.
+        likely: of each token, by id the log-probabilities of it and of the most likely ones; empty where none were
+            asked for or given.
     """
 
     ids: tuple[int, ...]
     prompt_tokens: int
     reply_tokens: int
     finish_reason: str | None
+    likely: tuple[dict[int, float], ...] = ()
 
 
 def scores(engine: RunningEngine, ids: Sequence[int], *, top_k: int) -> Scores:
@@ -93,7 +97,7 @@ def scores_from_rows(ids: Sequence[int], rows: Sequence[dict[str, dict[str, Any]
     return Scores(np.asarray(ids[1:], dtype=np.int32), logprob, top_ids, top_logprob)
 
 
-def reply(engine: RunningEngine, ids: Sequence[int], *, tokens: int, salt: str) -> Reply:
+def reply(engine: RunningEngine, ids: Sequence[int], *, tokens: int, salt: str, top_k: int | None = None) -> Reply:
     """Asks for a greedy reply of exact length.
 
     Args:
@@ -101,6 +105,7 @@ def reply(engine: RunningEngine, ids: Sequence[int], *, tokens: int, salt: str) 
         ids: the prompt.
         tokens: length of the reply.
         salt: a prefix cache is shared only among requests of the same salt.
+        top_k: most likely tokens to be told with each token of the reply; None asks for no log-probabilities.
 
     Raises:
         StreamproofError: it refuses or answers with something else.
@@ -113,6 +118,8 @@ def reply(engine: RunningEngine, ids: Sequence[int], *, tokens: int, salt: str) 
         "return_token_ids": True,
         "cache_salt": salt,
     }
+    if top_k is not None:
+        body |= {"logprobs": top_k, "return_tokens_as_token_ids": True}
     answer = _complete(engine, body)
     choice, usage = answer["choices"][0], answer.get("usage") or {}
     return Reply(
@@ -120,7 +127,19 @@ def reply(engine: RunningEngine, ids: Sequence[int], *, tokens: int, salt: str) 
         prompt_tokens=int(usage.get("prompt_tokens") or 0),
         reply_tokens=int(usage.get("completion_tokens") or 0),
         finish_reason=choice.get("finish_reason"),
+        likely=_likely(choice.get("logprobs")),
     )
+
+
+def _likely(logprobs: object) -> tuple[dict[int, float], ...]:
+    """From vLLM's `token_id:17` words; nothing where a server answers with anything else."""
+    rows: Any = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else ()
+    try:
+        return tuple(
+            {int(word.removeprefix(_ID_PREFIX)): float(figure) for word, figure in row.items()} for row in rows
+        )
+    except (AttributeError, TypeError, ValueError):
+        return ()
 
 
 def _is_number(value: object) -> bool:

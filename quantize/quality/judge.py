@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from quantize.quality.repeat import TIE
 from quantize.quality.served import CHECKS, Acceptance, Check, EngineFacts, Served
 from quantize.quality.serving import USEFUL_ACCEPTANCE, acceptance
 
 if TYPE_CHECKING:
     from quantize.quality.result import Quality
-    from quantize.quality.served import CheckName, LoadedTensors, Outcome
+    from quantize.quality.served import CheckName, LoadedTensors, Outcome, Repeat
     from quantize.quality.side import Side
 
 TRACKED: Final = '{"enable_weights_track":true}'
@@ -63,7 +64,7 @@ def judge(  # noqa: PLR0913  what a verdict rests on
         "method": _method(quantized, stand_in),
         "backend": _backend(quantized, stand_in),
         "replies": _replies(quantized),
-        "repeatable": _repeatable(quantized),
+        "repeatable": _repeatable(quantized.repeat, real=real),
         "acceptance": _acceptance(drafts),
         "quality": _quality(quality),
     }
@@ -144,18 +145,32 @@ def _replies(side: Side) -> tuple[Outcome, str]:
     return "passed", f"{words}: {replies.prompt_tokens:,} prompt and {replies.reply_tokens:,} reply tokens"
 
 
-def _repeatable(side: Side) -> tuple[Outcome, str]:
-    repeat = side.repeat
-    if repeat is None:
-        return "no information", "nothing was asked"
-    if repeat.same < repeat.tokens:
-        return (
-            "failed",
-            f"the same prompt got two greedy replies that differ from token {repeat.same + 1} of {repeat.tokens} on",
-        )
-    if not repeat.differs_from_b:
-        return "no information", "the same prompt got the same reply twice, but another prompt got it too"
-    return "passed", f"the same prompt got the same {repeat.tokens} tokens twice, with another one between them"
+def _repeatable(repeat: Repeat, *, real: bool) -> tuple[Outcome, str]:
+    """Fails where replies part beyond a tie; passes on a reply's worth of tokens that were the same again."""
+    for parting in repeat.partings:
+        if parting.gap is not None and parting.gap > TIE:
+            where = f"from token {parting.at + 1} of {repeat.tokens} on"
+            moved = f"the two candidates moved by {parting.gap:.2f} nats, a tie by {TIE} at most"
+            return "failed", f"reply {parting.reply} to the same prompt differs {where}, and not by rounding: {moved}"
+    if repeat.same == repeat.tokens:
+        if repeat.differs_from_b:
+            return "passed", (
+                f"the same prompt got the same {repeat.tokens} tokens {repeat.replies} times, with another one between "
+                "them"
+            )
+        return "no information", "the same prompt got the same reply again, but another prompt got it too"
+    first = f"the first at token {repeat.same + 1} of {repeat.tokens}"
+    if not repeat.partings or any(parting.gap is None for parting in repeat.partings):
+        return "no information", f"greedy replies to the same prompt part, {first}; whether at a tie is not known"
+    moved = f", where no log-probability moved by more than {repeat.moved:.2f} nats" if repeat.moved is not None else ""
+    words = (
+        f"{len(repeat.partings)} of {repeat.replies - 1} later replies to the same prompt part from the first one at a "
+        f"tie, {first}: rounding decides from there on; {repeat.compared:,} tokens were the same until then{moved}"
+    )
+    if repeat.compared >= repeat.tokens and repeat.differs_from_b:
+        return "passed", words
+    flat = "" if real else "; logits of random weights are nearly flat, so that ties are all that can be expected"
+    return "no information", f"{words}{flat}"
 
 
 def _acceptance(drafts: Acceptance) -> tuple[Outcome, str]:

@@ -13,6 +13,11 @@ Read in the source of vLLM 0.26.0, and tried on it with damaged checkpoints:
   `VLLM_LOGGING_CONFIG_PATH` lets these two modules speak and no other. That is what finds the missing expert.
 - Projections that vLLM packs with others (q, k and v; the shared expert's gate and up; Gated DeltaNet's inputs) are
   loaded without a line, and scales of the KV cache under another name: they stay unseen here.
+- What an attention layer makes of its KV scales is said once by the whole process, not once a model
+  (layers/quantization/kv_cache.py, `warning_once`), and neither line names a layer: "Checkpoint does not provide a q
+  scaling factor" by the first layer with an FP8 cache, "Using KV cache scaling factor 1.0" by the first one without
+  scales. The drafter is loaded after the target is whole ("Loading drafter model..."), so where a line stands tells
+  whose it is; and what the target has said, the drafter no longer can.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from bench.engine.log_lines import LineSplitter
 from quantize.quality.served import EngineFacts
@@ -31,6 +36,9 @@ if TYPE_CHECKING:
 
     from bench.engine.log_lines import LogLine
     from bench.observe.observations import EngineStarted
+    from quantize.quality.served import KvScales
+
+Part: TypeAlias = Literal["target", "drafter"]
 
 LOADERS: Final = ("vllm.model_executor.models.utils", "vllm.model_executor.layers.fused_moe.routed_experts")
 """Modules of vLLM that name what they load."""
@@ -39,7 +47,8 @@ _QUANTIZATION: Final = re.compile(r"^Initializing a V1 LLM engine .*?\bquantizat
 _MOE: Final = re.compile(r"^Using '?(\w+)'? (?:NvFp4|Fp8|Unquantized) MoE backend")
 _LINEAR: Final = re.compile(r"^Using (\w+) for NVFP4 GEMM")
 _WEIGHT_ONLY: Final = "Weight-only FP4 compression will be used"
-_NO_KV_SCALES: Final = re.compile(r"^Using KV cache scaling factor ([\d.]+) ")
+_FP8_CACHE: Final = "Checkpoint does not provide a q scaling factor"
+_NO_KV_SCALES: Final = "Using KV cache scaling factor 1.0 "
 _LOAD: Final = re.compile(r"^Loading weights took ([\d.]+) seconds")
 _MEMORY: Final = re.compile(r"^Model loading took ([\d.]+) GiB")
 _DRAFTER: Final = "Loading drafter model"
@@ -56,7 +65,9 @@ class LoadLog:
     Attributes:
         quantization: the method that the engine resolved; "None" becomes None.
         told_quantization: whether it told one at all.
-        moe_backend, moe_line, linear_kernel, weight_only, kv_scales, load_s, loaded_gib: see `EngineFacts`.
+        moe_backend, moe_line, linear_kernel, weight_only, load_s, loaded_gib: see `EngineFacts`.
+        fp8_cache_from: who said first that its cache is FP8 with scales out of the checkpoint or 1.0.
+        unscaled: who said first that it has no KV scales.
         tracked: the weights tracker was on.
         drafting: a drafter was loaded.
         names_tensors: whether the loaders spoke.
@@ -70,7 +81,8 @@ class LoadLog:
     moe_line: str | None = None
     linear_kernel: str | None = None
     weight_only: bool = False
-    kv_scales: str | None = None
+    fp8_cache_from: Part | None = None
+    unscaled: Part | None = None
     load_s: float | None = None
     loaded_gib: float | None = None
     tracked: bool = False
@@ -79,6 +91,22 @@ class LoadLog:
     experts: set[tuple[bool, int, int, str, str]] = field(default_factory=set)
     decoder: set[str] = field(default_factory=set)
     drafter: set[str] = field(default_factory=set)
+
+    @property
+    def kv_scales(self) -> KvScales | None:
+        """Of the target; see `EngineFacts`."""
+        if self.unscaled == "target":
+            return "1.0"
+        return "checkpoint" if self.fp8_cache_from == "target" else None
+
+    @property
+    def kv_scales_drafter(self) -> KvScales | None:
+        """Of the drafter; not known where the target has said what the drafter would say again."""
+        if not self.drafting or self.unscaled == "target":
+            return None
+        if self.unscaled == "drafter":
+            return "1.0"
+        return "checkpoint" if self.fp8_cache_from is not None else None
 
 
 def read_load_log(lines: Iterable[LogLine]) -> LoadLog:
@@ -99,6 +127,7 @@ def read_load_log(lines: Iterable[LogLine]) -> LoadLog:
             names, log.drafting = log.drafter, True
         else:
             _read_fact(log, message)
+            _read_kv_scales(log, message)
     return log
 
 
@@ -116,12 +145,18 @@ def _read_fact(log: LoadLog, message: str) -> None:
         log.tracked = True
     elif _WEIGHT_ONLY in message:
         log.weight_only = True
-    elif found := _NO_KV_SCALES.match(message):
-        log.kv_scales = found[1]
     elif found := _LOAD.match(message):
         log.load_s = (log.load_s or 0.0) + float(found[1])
     elif found := _MEMORY.match(message):
         log.loaded_gib = float(found[1])
+
+
+def _read_kv_scales(log: LoadLog, message: str) -> None:
+    speaker: Part = "drafter" if log.drafting else "target"
+    if message.startswith(_FP8_CACHE):
+        log.fp8_cache_from = log.fp8_cache_from or speaker
+    elif message.startswith(_NO_KV_SCALES):
+        log.unscaled = log.unscaled or speaker
 
 
 def read_log_file(path: Path) -> LoadLog:
@@ -154,6 +189,7 @@ def engine_facts(started: EngineStarted, log: LoadLog | None) -> EngineFacts:
         linear_kernel=log.linear_kernel if log else None,
         weight_only=log.weight_only if log else None,
         kv_scales=log.kv_scales if log else None,
+        kv_scales_drafter=log.kv_scales_drafter if log else None,
         load_s=log.load_s if log else None,
         loaded_gib=log.loaded_gib if log else None,
     )

@@ -15,7 +15,8 @@ from bench.errors import StreamproofError
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
+"""1.0 did not tell the target's KV scales from the drafter's, nor a tie from another reply that differs."""
 FILE_NAME: Final = "served.json"
 READ_LIMIT: Final = 16 << 20
 """Bytes of a `served.json` that is read back; ours have some kilobytes."""
@@ -24,6 +25,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "no information"]
 CheckName: TypeAlias = Literal[
     "load", "experts", "drafter", "method", "backend", "replies", "repeatable", "acceptance", "quality"
 ]
+KvScales: TypeAlias = Literal["checkpoint", "1.0"]
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 CHECKS: Final[tuple[CheckName, ...]] = (
@@ -92,7 +94,9 @@ class EngineFacts(Part):
         moe_line: the line that says so.
         linear_kernel: for quantized linear layers, where there are any.
         weight_only: whether it said that only weights are quantized on this card; that says nothing of activations.
-        kv_scales: "1.0" where it said that the checkpoint has none.
+        kv_scales: of the target's FP8 cache: "checkpoint", or "1.0" where at least one layer found none there.
+        kv_scales_drafter: of the drafter's. "1.0" is what a checkpoint of ModelOpt gives: it calibrates no MTP head.
+            That can cost accepted drafts and no reply its tokens, which the target decides.
         load_s: reading the weights.
         loaded_gib: memory that they took.
     """
@@ -105,7 +109,8 @@ class EngineFacts(Part):
     moe_line: str | None
     linear_kernel: str | None
     weight_only: bool | None
-    kv_scales: str | None
+    kv_scales: KvScales | None
+    kv_scales_drafter: KvScales | None = None
     load_s: Finite | None
     loaded_gib: Finite | None
 
@@ -143,18 +148,41 @@ class Replies(Part):
     first_wrong: str | None
 
 
-class Repeat(Part):
-    """Prompt A, then B, then A again, greedily, none of them from a cache.
+class Parting(Part):
+    """Where a later reply to A leaves the first one. Up to there both had the same tokens before them.
 
     Attributes:
-        tokens: length of the replies to A, of the longer one.
-        same: leading tokens that both replies to A share.
+        reply: which one, from 2.
+        at: leading tokens that both share.
+        gap: by how many nats the two candidates moved against each other from the one reply to the other, at least;
+            None where log-probabilities are not there, or one reply ends.
+    """
+
+    reply: int
+    at: int
+    gap: Finite | None
+
+
+class Repeat(Part):
+    """Prompt A, then B, then A several times again, greedily, none of them from a cache.
+
+    Attributes:
+        tokens: length of the longest reply to A.
+        same: leading tokens that all replies to A share.
         differs_from_b: whether B had another reply than A: if not, equal replies say little.
+        replies: to A.
+        compared: tokens of later replies that are those of the first one, up to where each parts from it.
+        partings: of the later replies that part from the first one.
+        moved: largest change of a log-probability that two replies name after the same tokens, in nats; None without.
     """
 
     tokens: int
     same: int
     differs_from_b: bool
+    replies: int = 2
+    compared: int = 0
+    partings: tuple[Parting, ...] = ()
+    moved: Finite | None = None
 
 
 class Drafts(Part):
@@ -210,7 +238,7 @@ class Served(Part):
         checks: what that comes to, one each of `CHECKS`.
     """
 
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    schema_version: Literal["1.0", "1.1"] = SCHEMA_VERSION
     title: str
     checkpoint: str
     real: bool

@@ -1,4 +1,4 @@
-"""What gate 8 asks of an engine that serves: exact replies, the same reply twice, and what came of its drafts."""
+"""What gate 8 asks of an engine that serves: exact replies, the same one again, and what came of its drafts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from bench.engine.metrics import MetricsPage
 from quantize.quality.ask import reply
 from quantize.quality.intervals import block_interval
-from quantize.quality.served import Acceptance, Drafts, Repeat, Replies
+from quantize.quality.repeat import asked_again
+from quantize.quality.served import Acceptance, Drafts, Replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from bench.engine.base import RunningEngine
     from bench.observe.observations import CounterValues
+    from quantize.quality.served import Repeat
     from quantize.quality.text import HeldOutText
 
 USEFUL_ACCEPTANCE: Final = 0.05
@@ -32,7 +34,7 @@ class Serving:
 
     Attributes:
         replies: the exact counts.
-        repeat: the same prompt twice.
+        repeat: the same prompt several times.
         drafts: of each text: how often tokens were drafted, then by position how many were accepted; shape
             (texts, 1 + k), None where the engine drafts nothing or does not count.
     """
@@ -45,7 +47,7 @@ class Serving:
 def serve(
     engine: RunningEngine, texts: Sequence[HeldOutText], *, reply_tokens: int, on_text: Callable[[int], None]
 ) -> Serving:
-    """Sends the prompt of every text, one after the other, then the first, the second and the first again.
+    """Sends the prompt of every text, one after the other, then some of them again (`repeat`).
 
     Args:
         engine: that is ready and that nobody else uses.
@@ -86,7 +88,7 @@ def serve(
             reply_tokens=reply_total,
             first_wrong=first_wrong,
         ),
-        repeat=_repeat(engine, texts, reply_tokens),
+        repeat=asked_again(engine, texts, tokens=reply_tokens),
         drafts=np.array(drafts, dtype=np.float64) if all(row is not None for row in drafts) else None,
     )
 
@@ -97,17 +99,6 @@ def _drafts(before: CounterValues, after: CounterValues) -> list[float] | None:
         return None
     old = old or (0.0,) * len(new)
     return [after.spec_drafts - before.spec_drafts, *(b - a for a, b in zip(old, new, strict=True))]
-
-
-def _repeat(engine: RunningEngine, texts: Sequence[HeldOutText], tokens: int) -> Repeat:
-    first, other = (text.ids[: text.prompt_tokens] for text in texts[:2])
-    one = reply(engine, first, tokens=tokens, salt="A").ids
-    between = reply(engine, other, tokens=tokens, salt="B").ids
-    again = reply(engine, first, tokens=tokens, salt="A again").ids
-    same = next(
-        (place for place, (a, b) in enumerate(zip(one, again, strict=False)) if a != b), min(len(one), len(again))
-    )
-    return Repeat(tokens=max(len(one), len(again)), same=same, differs_from_b=one != between)
 
 
 def acceptance(

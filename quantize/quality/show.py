@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from quantize.quality.result import Quality, Slice
-    from quantize.quality.served import Interval, Served
+    from quantize.quality.served import EngineFacts, Interval, Served
 
 _MARKS: Final = {"passed": "ok", "failed": "FAILED", "no information": "--"}
 
@@ -39,6 +39,8 @@ def _served(served: Served) -> Iterator[str]:
     yield f"vLLM {engine.version or '(version unknown)'}, {start}."
     if engine.moe_line:
         yield f"Its log: {engine.moe_line}"
+    if engine.kv_scales is not None:
+        yield f"Scales of the KV cache: {_kv_scales(engine)}"
     yield ""
     drafts = served.acceptance
     if drafts.quantized is not None:
@@ -49,6 +51,16 @@ def _served(served: Served) -> Iterator[str]:
             other = f"{reference[position]:.3f}" if position < len(reference) else "--"
             rows.append((str(position + 1), f"{rate:.3f}", other, _interval(change, "{:+.3f}")))
         yield from _table(("draft", "accepted", "reference", "difference"), rows)
+
+
+def _kv_scales(engine: EngineFacts) -> str:
+    """Whose they are, and what follows."""
+    words = "the target's are 1.0, as if the checkpoint had none."
+    if engine.kv_scales == "checkpoint":
+        words = "the target's are the checkpoint's."
+    if engine.kv_scales_drafter == "1.0":
+        return f"{words} The MTP head's are 1.0: that can cost accepted drafts, and changes no reply."
+    return f"{words} The MTP head's are the checkpoint's." if engine.kv_scales_drafter else words
 
 
 def _quality(quality: Quality) -> Iterator[str]:

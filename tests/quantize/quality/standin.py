@@ -34,6 +34,7 @@ class Standin:
         reply: of a prompt and a length.
         accepted: of each request: drafts, then accepted by position; None drafts nothing.
         rows: of a text and a k.
+        likely: of a reply, a log-probability of each token by its id, or None.
         status: of every answer.
         requests: bodies, in order.
     """
@@ -41,6 +42,7 @@ class Standin:
     reply: Callable[[Sequence[int], int], list[int]] = greedy
     accepted: tuple[int, ...] | None = (10, 8, 4)
     rows: Callable[[Sequence[int], int], Any] = lambda ids, k: [None, *(row(own, k) for own in ids[1:])]
+    likely: Callable[[Sequence[int]], Any] = lambda ids: [{token: -0.5} for token in ids]
     status: int = 200
     requests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -51,6 +53,10 @@ class Standin:
         choice: dict[str, Any] = {"index": 0, "text": "", "finish_reason": "length", "token_ids": ids}
         if "prompt_logprobs" in body:
             choice["prompt_logprobs"] = self.rows(prompt, body["prompt_logprobs"])
+        if "logprobs" in body and (rows := self.likely(ids)) is not None:
+            assert body["return_tokens_as_token_ids"]
+            named = [{f"token_id:{token}": figure for token, figure in entries.items()} for entries in rows]
+            choice["logprobs"] = {"top_logprobs": named}
         return {"choices": [choice], "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}}
 
     def metrics(self) -> str:

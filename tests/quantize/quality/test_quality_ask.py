@@ -10,7 +10,7 @@ import pytest
 from bench.engine.external import RunningExternal
 from bench.errors import StreamproofError
 from bench.observe.observations import EngineStarted
-from quantize.quality.ask import reply, scores, scores_from_rows
+from quantize.quality.ask import _likely, reply, scores, scores_from_rows
 from quantize.quality.scores import load_scores, save_scores
 from tests.quantize.quality.standin import Standin, greedy, row, serving
 
@@ -88,6 +88,30 @@ def test_a_reply_is_asked_for_greedily_and_out_of_no_cache() -> None:
     asked = standin.requests[0]
     assert (asked["temperature"], asked["ignore_eos"], asked["cache_salt"]) == (0, True, "mine")
     json.dumps(asked)
+
+
+def test_log_probabilities_of_a_reply_come_by_token_id() -> None:
+    standin = Standin(likely=lambda ids: [{token: -0.5, 99: -2.0} for token in ids])
+    with serving(standin) as url:
+        answer = reply(engine(url), IDS, tokens=3, salt="mine", top_k=2)
+    assert answer.likely == tuple({token: -0.5, 99: -2.0} for token in greedy(IDS, 3))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"top_logprobs": None},
+        {"top_logprobs": [None]},
+        {"top_logprobs": [{"the": -1.0}]},
+        {"top_logprobs": [{"token_id:1": None}]},
+    ],
+)
+def test_log_probabilities_that_are_not_vllm_s_are_none(said: object) -> None:
+    assert _likely(said) == ()
 
 
 def test_scores_are_kept_as_they_are(tmp_path: Path) -> None:

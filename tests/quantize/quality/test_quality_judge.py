@@ -9,7 +9,17 @@ import pytest
 from bench.errors import StreamproofError
 from quantize.quality.judge import judge
 from quantize.quality.result import Quality, Slice
-from quantize.quality.served import CHECKS, EngineFacts, Interval, LoadedTensors, Repeat, Replies, Served, read_served
+from quantize.quality.served import (
+    CHECKS,
+    EngineFacts,
+    Interval,
+    LoadedTensors,
+    Parting,
+    Repeat,
+    Replies,
+    Served,
+    read_served,
+)
 from quantize.quality.show import markdown
 from quantize.quality.side import Settings, Side
 from recipes.load import load_recipe
@@ -62,6 +72,19 @@ def side(accepted: int = 80, texts: int = 12, **changed: Any) -> Side:
         "drafts": ((100, accepted, accepted // 2),) * texts,
     }
     return Side.model_validate(usual | changed)
+
+
+def repeated(same: int, *gaps: float | None) -> Repeat:
+    """Four replies of 32 tokens; as many as there are gaps part after so many tokens."""
+    return Repeat(
+        tokens=32,
+        same=same,
+        differs_from_b=True,
+        replies=4,
+        compared=same * len(gaps) + 32 * (3 - len(gaps)),
+        partings=tuple(Parting(reply=number, at=same, gap=gap) for number, gap in enumerate(gaps, 2)),
+        moved=0.1,
+    )
 
 
 def interval(value: float, low: float | None, high: float | None) -> Interval:
@@ -148,7 +171,11 @@ def test_without_a_reference_the_run_can_still_pass() -> None:
             "replies",
             "1 of 2 .* text 1: short",
         ),
-        ({"repeat": Repeat(tokens=32, same=4, differs_from_b=True)}, "repeatable", "from token 5 of 32 on"),
+        (
+            {"repeat": repeated(4, 0.1, 0.6)},
+            "repeatable",
+            "reply 3 to the same prompt differs from token 5 of 32 on, .* moved by 0.60 nats, a tie by 0.25 at most",
+        ),
     ],
 )
 def test_one_failing_check_fails_the_run(changed: dict[str, Any], name: str, said: str) -> None:
@@ -167,6 +194,9 @@ def test_one_failing_check_fails_the_run(changed: dict[str, Any], name: str, sai
         ),
         ({"tracked": False}, {"load"}),
         ({"repeat": Repeat(tokens=32, same=32, differs_from_b=False)}, {"repeatable"}),
+        ({"repeat": Repeat(tokens=32, same=4, differs_from_b=True)}, {"repeatable"}),  # made without log-probabilities
+        ({"repeat": repeated(4, None, 0.1, 0.1)}, {"repeatable"}),
+        ({"repeat": repeated(4, 0.1, 0.25, 0.0)}, {"repeatable"}),
         ({"drafting": False, "drafter": None}, {"drafter"}),
     ],
 )
@@ -175,6 +205,24 @@ def test_what_was_not_seen_is_no_information(changed: dict[str, Any], names: set
     silent = {name for name, outcome in outcomes(served).items() if outcome == "no information"}
     assert names <= silent
     assert served.outcome == "no information"
+
+
+def test_a_reply_s_worth_of_tokens_that_came_again_is_enough() -> None:
+    served = judged(side(repeat=repeated(16, 0.1, 0.2)))  # 16 + 16 + a whole reply of 32
+    assert outcomes(served)["repeatable"] == "passed"
+    said = detail(served, "repeatable")
+    assert said.startswith("2 of 3 later replies to the same prompt part from the first one at a tie, the first at ")
+    assert "64 tokens were the same until then, where no log-probability moved by more than 0.10 nats" in said
+
+
+def test_of_random_weights_ties_are_all_that_can_be_expected() -> None:
+    silent = judge(side(repeat=repeated(0, 0.1, 0.1, 0.0)), None, None, title="", real=False, stand_in=None)
+    assert silent is not None
+    assert outcomes(silent)["repeatable"] == "no information"
+    assert "nearly flat" in detail(silent, "repeatable")
+    moved = judge(side(repeat=repeated(0, 0.1, 3.0, 0.0)), None, None, title="", real=False, stand_in=None)
+    assert moved is not None
+    assert outcomes(moved)["repeatable"] == "failed"
 
 
 def test_a_stand_in_says_nothing_of_the_quantized_path() -> None:
@@ -234,6 +282,23 @@ def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
         read_served(path)
     with pytest.raises(StreamproofError, match="cannot be read"):
         read_served(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "said"),
+    [
+        (
+            "checkpoint",
+            "1.0",
+            "the target's are the checkpoint's. The MTP head's are 1.0: that can cost",
+        ),
+        ("checkpoint", "checkpoint", "the target's are the checkpoint's. The MTP head's are the checkpoint's.\n"),
+        ("1.0", None, "the target's are 1.0, as if the checkpoint had none.\n"),
+    ],
+)
+def test_the_summary_says_whose_kv_scales_are_whose(target: str, drafter: str | None, said: str) -> None:
+    text = markdown(None, judged(side(engine=facts(kv_scales=target, kv_scales_drafter=drafter))))
+    assert f"Scales of the KV cache: {said}" in text
 
 
 def test_the_summary_names_what_failed_and_what_is_not_known() -> None:

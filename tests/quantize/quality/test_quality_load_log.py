@@ -16,6 +16,7 @@ from quantize.quality.load_log import LOADERS, LoadLog, logging_config, read_loa
 from quantize.quality.loaded import compare
 
 LOG = Path(__file__).with_name("data") / "cpu-toy-loading.log"
+KV_SCALES = LOG.with_name("h200-nvfp4-kv-scales.log")
 H200 = Path(__file__).parents[3] / "evidence" / "h200" / "h200-fp8-dummy-20261130" / "engine-0.log"
 
 
@@ -137,19 +138,49 @@ def test_nvfp4_lines() -> None:
         "Loading drafter model...",
         "Using TRITON Unquantized MoE backend out of potential backends: ['TRITON'].",
         "Using MarlinNvFp4LinearKernel for NVFP4 GEMM",
-        "Using KV cache scaling factor 1.0 for fp8_e4m3. If this is unintended, verify the checkpoint.",
         "Model loading took 24.5 GiB memory and 12.763148 seconds",
     )
     assert (log.quantization, log.moe_backend, log.weight_only) == ("modelopt_fp4", "MARLIN", True)
     assert log.moe_line is not None
     assert "NvFp4" in log.moe_line
-    assert (log.linear_kernel, log.kv_scales, log.loaded_gib) == ("MarlinNvFp4LinearKernel", "1.0", 24.5)
+    assert (log.linear_kernel, log.loaded_gib) == ("MarlinNvFp4LinearKernel", 24.5)
+
+
+def test_a_calibrated_target_and_its_drafter_without_scales() -> None:
+    """`data/h200-nvfp4-kv-scales.log`: lines of a real start on one H200 with a checkpoint of 20 KV scales."""
+    log = read_log_file(KV_SCALES)
+    assert (log.kv_scales, log.kv_scales_drafter) == ("checkpoint", "1.0")
+
+
+FP8_CACHE = "Checkpoint does not provide a q scaling factor. Setting it to k_scale. This only matters for FP8."
+NO_SCALES = "Using KV cache scaling factor 1.0 for fp8_e4m3. If this is unintended, verify the checkpoint."
+DRAFTER = "Loading drafter model..."
+
+
+@pytest.mark.parametrize(
+    ("messages", "target", "drafter"),
+    [
+        ((), None, None),
+        ((DRAFTER,), None, None),  # the cache is not FP8
+        ((FP8_CACHE,), "checkpoint", None),
+        ((FP8_CACHE, NO_SCALES), "1.0", None),
+        ((FP8_CACHE, DRAFTER), "checkpoint", "checkpoint"),
+        ((FP8_CACHE, DRAFTER, NO_SCALES), "checkpoint", "1.0"),
+        ((FP8_CACHE, NO_SCALES, DRAFTER), "1.0", None),  # said once: the drafter cannot say it again
+        ((DRAFTER, FP8_CACHE, NO_SCALES), None, "1.0"),
+    ],
+)
+def test_whose_kv_scales_a_line_is_about(messages: tuple[str, ...], target: str | None, drafter: str | None) -> None:
+    log = log_of(*messages)
+    assert (log.kv_scales, log.kv_scales_drafter) == (target, drafter)
 
 
 def test_a_real_start_on_an_h200() -> None:
     log = read_log_file(H200)
     assert (log.quantization, log.moe_backend) == ("fp8", "TRITON")
-    assert (log.loaded_gib, log.kv_scales, log.drafting) == (34.1, "1.0", True)
+    assert (log.loaded_gib, log.drafting) == (34.1, True)
+    # Dummy weights: the target itself has no scales, and what the drafter has is not said again.
+    assert (log.kv_scales, log.kv_scales_drafter) == ("1.0", None)
     assert (log.names_tensors, log.tracked, log.weight_only) == (False, False, False)
 
 
