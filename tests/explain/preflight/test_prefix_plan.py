@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.explain.preflight.prefix import reusable
+from bench.explain.preflight.prefix import PrefixPlan, reusable
 from bench.workload.prefix_cache_rules import CacheRules
 from tests.explain.preflight.planned import basis
 
@@ -50,12 +50,13 @@ def test_what_the_fast_recipe_says_of_its_unit() -> None:
     assert basis("h200-fp8-fast-dummy").prefix.computed == pytest.approx(1110, rel=0.01)
     assert basis("h200-fp8-dummy").prefix.computed == pytest.approx(3520, rel=0.01)
 
-    def with_unit(unit: int) -> tuple[int, float]:
-        plan = basis("h200-fp8-dummy", ("engine.flags.prefix_match_unit", str(unit))).prefix
-        return plan.shared_hit, plan.computed
+    def with_unit(unit: int) -> PrefixPlan:
+        return basis("h200-fp8-dummy", ("engine.flags.prefix_match_unit", str(unit))).prefix
 
-    assert {with_unit(unit)[0] for unit in (15, 24, 30, 36, 40)} == {6480}
-    assert all(with_unit(unit) == (8640, pytest.approx(1110, rel=0.02)) for unit in (45, 60, 72, 90, 120))
+    assert {with_unit(unit).shared_hit for unit in (15, 24, 30, 36, 40)} == {6480}
+    well = [with_unit(unit) for unit in (45, 60, 72, 90, 120)]
+    assert {plan.shared_hit for plan in well} == {8640}
+    assert [plan.computed for plan in well] == pytest.approx(len(well) * [1110], rel=0.02)
 
 
 def test_a_unit_that_does_not_divide_the_block_has_no_rate() -> None:
