@@ -34,7 +34,7 @@ Read in the released source (folder `vllm/v1/core` unless said otherwise), check
     in the next one, and MTP or EAGLE drop U tokens of that instead of a block. So with them a prompt never resumes at
     the tail of the prompt that it extends: the match ends U before it. It resumes at the tail before that one, which
     the later entry vouches for; and a new prompt behind a shared prefix can resume inside a block only where two
-    prompts, one at least U longer than the other, ended inside that prefix (upstream issue:
+    prompts, one at least U longer than the other, ended inside that prefix (proposed change upstream:
     https://github.com/vllm-project/vllm/pull/52244).
     A prompt that resumes inside a block copies it first, and one that leaves a state at its tail moves the entry to a
     copy and goes on in the original (`SingleTypeKVCacheManager._apply_cow`, `BlockPool.move_block_hashes`): copies are
@@ -45,8 +45,9 @@ Read in the released source (folder `vllm/v1/core` unless said otherwise), check
     on it, `MambaManager.cache_blocks` enters the block under the name of its end, although it holds the state at the
     point where the step began. Rule 6 avoids such steps, but with MTP or EAGLE it lets the last chunk cross one
     boundary; so it happens when that chunk begins inside a block: after a hit there (rule 8), or where the step's token
-    budget cut a prefill behind its last stop. Prompts that resume from such a state continue from the wrong one. The
-    prediction counts these hits as the engine does.
+    budget cut a prefill behind its last stop. Prompts that resume from such a state continue from the wrong one (later
+    releases cut otherwise: https://github.com/vllm-project/vllm/pull/51113). The prediction counts these hits as the
+    engine does.
 
 What the counters mean: `vllm:prefix_cache_queries` and `vllm:prefix_cache_hits` are recorded at every *attempt* to
 schedule a waiting request (`Scheduler.schedule` looks up before it knows whether the step has room), so a request that
