@@ -1,7 +1,8 @@
 """What quantizing a model will need, computed before anything is downloaded.
 
 Each figure is arithmetic from the model's configuration and the target; its formula stands beside it. The constants
-are measured: how is said with each.
+are measured: how is said with each. "The H200 run" is the one in `evidence/h200/nvfp4-quantize-20261130`: 64 samples of
+10,000 tokens, 80,000 at once, the source in memory, 16 cores.
 """
 
 from __future__ import annotations
@@ -19,19 +20,24 @@ GIB: Final = 1 << 30
 
 NVFP4_BYTES: Final = 0.5625
 """A value: four bits, and a byte of scale for every 16 values."""
-_WORKER_BYTES: Final = 2 * GIB
-"""Measured: resident memory of torch, transformers and ModelOpt with the toy in them is 0.9 to 1.9 GiB."""
-_GDN_COPIES: Final = 18
+_WORKER_BYTES: Final = {"cuda": 5 * GIB // 2, "cpu": 2 * GIB}
+"""Resident memory of torch, transformers and ModelOpt without the model. Measured with the toy on a CPU: 0.9 to 1.9
+GiB; on the H200 run, where CUDA comes on top, export's 5.5 GiB less a layer in and out: 2.4 GiB."""
+_GDN_COPIES: Final = 15
 """FP32 tensors as wide as the Gated DeltaNet's values that a layer takes at once in transformers' own chunked rule.
-Measured: 14 (10,000 tokens through the full-size rule on a CPU); rounded up."""
-_EXPERT_SECONDS: Final = 0.6e-3
-"""An expert in a forward pass of the observed model, launch-bound: measured on two CPU cores with a tiny expert."""
-_EXPORT_SECONDS: Final = 1.4e-3
-"""A linear through ModelOpt's exporter: measured on two CPU cores with tiny ones; the arithmetic comes on top."""
+Measured: 14 (10,000 tokens through the full-size rule on a CPU), and 14 on the H200 run: what its card had in use at
+most (23,119 MiB), less two layers and the activations. One more as a margin."""
+_EXPERT_SECONDS: Final = {"cuda": 2.6e-3, "cpu": 0.6e-3}
+"""An expert in a forward pass of the observed model, launch-bound. The H200 run: calibration's 247 s less the
+arithmetic below, over 81,920 calls. CPU: measured on two cores with a tiny expert."""
+_EXPORT_SECONDS: Final = {"cuda": 4.7e-3, "cpu": 1.4e-3}
+"""A linear through ModelOpt's exporter. The H200 run: 143.6 s for 30,720. CPU: measured on two cores with tiny ones;
+the arithmetic comes on top."""
 _FLOPS: Final = {"cuda": 100e12, "cpu": 0.1e12}
 """BF16 operations a second that calibration gets done: an assumption, careful for one H200 and for 16 cores."""
 _BYTES_A_SECOND: Final = 1e9
-"""To read or write a checkpoint: an assumption for one NVMe disk."""
+"""To read or write a checkpoint: an assumption for one NVMe disk. (The H200 run: 67 s for all that is neither
+calibration nor export, 3.2e9 by the formula below; but its source was in memory.)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +103,21 @@ def needs(shape: ModelShape, calibration: Calibration, *, device: str, download_
         f"{calibration.tokens} tokens ({_gib(activations)}) + {at_once} tokens in a layer ({_gib(working)})"
     )
     output = shape.total_bytes - shape.expert_values * (2 - NVFP4_BYTES)
-    worker = f"torch, transformers and ModelOpt ({_gib(_WORKER_BYTES)})"
     on_gpu = device == "cuda"
-    memory = _WORKER_BYTES + (2 * shape.layer_bytes if on_gpu else model)
+    worker = f"torch, transformers and ModelOpt ({_gib(_WORKER_BYTES[device])})"
+    # Activations begin in the host's memory, and go through it each time that they are saved.
+    beside = max(shape.layer_bytes, activations)
+    memory = _WORKER_BYTES[device] + (shape.layer_bytes + beside if on_gpu else model)
     return Needs(
         gpu=Need(amount=model if on_gpu else 0, formula=formula if on_gpu else "no GPU is used"),
         memory=Need(
             amount=memory,
-            formula=f"{worker} + " + (f"a layer in and out ({_gib(2 * shape.layer_bytes)})" if on_gpu else formula),
+            formula=f"{worker} + "
+            + (
+                f"a layer ({_gib(shape.layer_bytes)}) + another one or the activations ({_gib(beside)})"
+                if on_gpu
+                else formula
+            ),
         ),
         disk=Need(
             amount=download_bytes + output + activations,
@@ -119,8 +132,8 @@ def _seconds(shape: ModelShape, calibration: Calibration, device: str) -> Need:
     tokens = calibration.samples * calibration.tokens
     passes = -(-tokens // max(calibration.batch_tokens, calibration.tokens))
     arithmetic = 2 * shape.active_parameters * tokens / _FLOPS[device]
-    experts = passes * shape.layers * shape.experts * _EXPERT_SECONDS
-    exporting = 3 * shape.layers * shape.experts * _EXPORT_SECONDS
+    experts = passes * shape.layers * shape.experts * _EXPERT_SECONDS[device]
+    exporting = 3 * shape.layers * shape.experts * _EXPORT_SECONDS[device]
     reading = 3 * shape.total_bytes / _BYTES_A_SECOND
     return Need(
         amount=arithmetic + experts + exporting + reading,

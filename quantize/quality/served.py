@@ -95,8 +95,8 @@ class EngineFacts(Part):
         linear_kernel: for quantized linear layers, where there are any.
         weight_only: whether it said that only weights are quantized on this card; that says nothing of activations.
         kv_scales: of the target's FP8 cache: "checkpoint", or "1.0" where at least one layer found none there.
-        kv_scales_drafter: of the drafter's. "1.0" is what a checkpoint of ModelOpt gives: it calibrates no MTP head.
-            That can cost accepted drafts and no reply its tokens, which the target decides.
+        kv_scales_drafter: of the drafter's. "1.0" is usual: an MTP head that is carried over as it was has no
+            scales. That can cost accepted drafts and no reply its tokens, which the target decides.
         load_s: reading the weights.
         loaded_gib: memory that they took.
     """

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,9 @@ from quantize.target import Calibration, load_target
 
 SHAPE = check_config(configuration({}), "x")
 CALIBRATION = load_target("qwen3.5-35b-a3b").calibration
+EVIDENCE = Path(__file__).parents[2] / "evidence" / "h200" / "nvfp4-quantize-20261130"
+WALL_S = 458
+"""From the start of `just quantize` to the signature: 04:58:55 to 05:06:33, as its README says."""
 PLENTY = Available(gpu=80 * GIB, memory=64 * GIB, disk=200 * GIB)
 
 
@@ -17,6 +23,20 @@ def test_the_real_model_fits_one_card_of_80_gb() -> None:
     wanted = needs(SHAPE, CALIBRATION, device="cuda", download_bytes=SHAPE.total_bytes)
     check(wanted, PLENTY)
     assert wanted.disk.amount == pytest.approx(71.9e9 + 25.6e9 + 2.6e9, rel=0.01)  # 25.6 GB: as ModelOpt users report
+
+
+def test_the_estimate_beside_a_real_run() -> None:
+    """Never less than it took, which would begin what cannot end; and not so much more that cards are refused."""
+    wanted = needs(SHAPE, CALIBRATION, device="cuda", download_bytes=0)
+    stages = json.loads((EVIDENCE / "stages.json").read_bytes())
+    for name in ("samples", "tokens", "batch_tokens"):
+        assert stages["calibrate"]["parameters"]["calibration"][name] == getattr(CALIBRATION, name)
+    in_use = max(float(line.split(",")[1]) for line in (EVIDENCE / "gpu.csv").read_text().splitlines()[1:]) * (1 << 20)
+    assert stages["calibrate"]["peak_gpu_bytes"] < in_use < wanted.gpu.amount < 1.1 * in_use
+    resident = max(stages[stage]["peak_rss_bytes"] for stage in ("calibrate", "export"))
+    assert resident < wanted.memory.amount < 1.15 * resident
+    # The run's source was in memory; the estimate is for a disk.
+    assert WALL_S < wanted.seconds.amount < 1.5 * WALL_S
 
 
 def test_on_a_cpu_no_gpu_is_needed() -> None:
