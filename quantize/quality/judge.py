@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from quantize.quality.repeat import TIE
+from quantize.quality.repeat import TIE, UNTRAINED
 from quantize.quality.served import CHECKS, Acceptance, Check, EngineFacts, Served
 from quantize.quality.serving import USEFUL_ACCEPTANCE, acceptance
 
@@ -147,10 +147,11 @@ def _replies(side: Side) -> tuple[Outcome, str]:
 
 def _repeatable(repeat: Repeat, *, real: bool) -> tuple[Outcome, str]:
     """Fails where replies part beyond a tie; passes on a reply's worth of tokens that were the same again."""
+    limit = TIE if real else max(TIE, UNTRAINED * (repeat.other_gap or 0.0))
     for parting in repeat.partings:
-        if parting.gap is not None and parting.gap > TIE:
+        if parting.gap is not None and parting.gap > limit:
             where = f"from token {parting.at + 1} of {repeat.tokens} on"
-            moved = f"the two candidates moved by {parting.gap:.2f} nats, a tie by {TIE} at most"
+            moved = f"the two candidates moved by {parting.gap:.2f} nats, a tie by {limit:.2f} at most"
             return "failed", f"reply {parting.reply} to the same prompt differs {where}, and not by rounding: {moved}"
     if repeat.same == repeat.tokens:
         if repeat.differs_from_b:
@@ -165,11 +166,12 @@ def _repeatable(repeat: Repeat, *, real: bool) -> tuple[Outcome, str]:
     moved = f", where no log-probability moved by more than {repeat.moved:.2f} nats" if repeat.moved is not None else ""
     words = (
         f"{len(repeat.partings)} of {repeat.replies - 1} later replies to the same prompt part from the first one at a "
-        f"tie, {first}: rounding decides from there on; {repeat.compared:,} tokens were the same until then{moved}"
+        f"tie (within {limit:.2f} nats), {first}: rounding decides from there on; {repeat.compared:,} tokens were the "
+        f"same until then{moved}"
     )
     if repeat.compared >= repeat.tokens and repeat.differs_from_b:
         return "passed", words
-    flat = "" if real else "; logits of random weights are nearly flat, so that ties are all that can be expected"
+    flat = "" if real else "; with random weights all logits are nearly equal: only another state would be noticed"
     return "no information", f"{words}{flat}"
 
 

@@ -29,7 +29,15 @@ TIE: Final = 0.25
 in [2^e, 2^(e+1)), an eighth in [16, 32). Sums made in another order round a logit to its neighbour, and of two
 candidates each: their difference moves by two eighths. (What logits have in common cancels: it is the same difference
 in log-probabilities.) Logits of 32 and more are further apart, and a tie among them would be called a difference;
-among logits below 16, whose neighbours are closer, a difference of up to 0.25 is called a tie."""
+among logits below 16, whose neighbours are closer, a difference of up to 0.25 is called a tie.
+
+That is the rounding of the logits themselves. What is rounded before them moves them less, unless it sends a token to
+another expert; see `UNTRAINED`."""
+UNTRAINED: Final = 0.5
+"""With random weights: as much of the gap to another prompt's reply is allowed too. Random routers are as flat as
+random logits, so rounding swaps experts, and then every logit moves: by 7 % of their spread in a model of 8 layers and
+64 experts (BF16, on a CPU) whose prompt was computed in two pieces instead of one. Another prompt moves them by all of
+it."""
 
 
 def asked_again(engine: RunningEngine, texts: Sequence[HeldOutText], *, tokens: int) -> Repeat:
@@ -78,6 +86,7 @@ def compare(one: Reply, later: Sequence[Reply], between: Reply) -> Repeat:
         compared=sum(shared),
         partings=partings,
         moved=max(moves, default=None),
+        other_gap=_gap(one, between, _shared(one.ids, between.ids)),
     )
 
 

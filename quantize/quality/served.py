@@ -173,6 +173,7 @@ class Repeat(Part):
         replies: to A.
         compared: tokens of later replies that are those of the first one, up to where each parts from it.
         partings: of the later replies that part from the first one.
+        other_gap: between the first reply to A and the one to B, where these part; as `Parting.gap`.
         moved: largest change of a log-probability that two replies name after the same tokens, in nats; None without.
     """
 
@@ -183,6 +184,7 @@ class Repeat(Part):
     compared: int = 0
     partings: tuple[Parting, ...] = ()
     moved: Finite | None = None
+    other_gap: Finite | None = None
 
 
 class Drafts(Part):

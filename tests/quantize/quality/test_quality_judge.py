@@ -75,7 +75,7 @@ def side(accepted: int = 80, texts: int = 12, **changed: Any) -> Side:
 
 
 def repeated(same: int, *gaps: float | None) -> Repeat:
-    """Four replies of 32 tokens; as many as there are gaps part after so many tokens."""
+    """Four replies of 32 tokens; as many as there are gaps part after so many tokens. Another prompt's: 4 nats away."""
     return Repeat(
         tokens=32,
         same=same,
@@ -84,6 +84,7 @@ def repeated(same: int, *gaps: float | None) -> Repeat:
         compared=same * len(gaps) + 32 * (3 - len(gaps)),
         partings=tuple(Parting(reply=number, at=same, gap=gap) for number, gap in enumerate(gaps, 2)),
         moved=0.1,
+        other_gap=4.0,
     )
 
 
@@ -211,18 +212,24 @@ def test_a_reply_s_worth_of_tokens_that_came_again_is_enough() -> None:
     served = judged(side(repeat=repeated(16, 0.1, 0.2)))  # 16 + 16 + a whole reply of 32
     assert outcomes(served)["repeatable"] == "passed"
     said = detail(served, "repeatable")
-    assert said.startswith("2 of 3 later replies to the same prompt part from the first one at a tie, the first at ")
+    assert said.startswith("2 of 3 later replies to the same prompt part from the first one at a tie (within 0.25 ")
     assert "64 tokens were the same until then, where no log-probability moved by more than 0.10 nats" in said
 
 
-def test_of_random_weights_ties_are_all_that_can_be_expected() -> None:
-    silent = judge(side(repeat=repeated(0, 0.1, 0.1, 0.0)), None, None, title="", real=False, stand_in=None)
-    assert silent is not None
-    assert outcomes(silent)["repeatable"] == "no information"
-    assert "nearly flat" in detail(silent, "repeatable")
-    moved = judge(side(repeat=repeated(0, 0.1, 3.0, 0.0)), None, None, title="", real=False, stand_in=None)
-    assert moved is not None
-    assert outcomes(moved)["repeatable"] == "failed"
+@pytest.mark.parametrize(
+    ("gap", "real", "outcome"),
+    [
+        (0.1, False, "no information"),
+        (0.6, False, "no information"),  # an expert was swapped
+        (0.6, True, "failed"),
+        (3.0, False, "failed"),  # as far as another prompt's
+    ],
+)
+def test_random_weights_show_only_another_state(gap: float, real: bool, outcome: str) -> None:
+    served = judge(side(repeat=repeated(0, 0.1, gap, 0.0)), None, None, title="", real=real, stand_in=None)
+    assert served is not None
+    assert outcomes(served)["repeatable"] == outcome
+    assert ("only another state would be noticed" in detail(served, "repeatable")) is (outcome == "no information")
 
 
 def test_a_stand_in_says_nothing_of_the_quantized_path() -> None:

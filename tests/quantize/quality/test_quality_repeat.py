@@ -31,7 +31,7 @@ def again(likely_second: dict[int, float]) -> Reply:
 
 def test_equal_replies_part_nowhere() -> None:
     assert compare(FIRST, [FIRST, FIRST], OTHER) == Repeat(
-        tokens=3, same=3, differs_from_b=True, replies=3, compared=6, partings=(), moved=0.0
+        tokens=3, same=3, differs_from_b=True, replies=3, compared=6, partings=(), moved=0.0, other_gap=None
     )
 
 
@@ -45,6 +45,12 @@ def test_a_tie_by_hand() -> None:
     assert parting.gap < TIE
     # Of the third tokens nothing is compared: other words stand before them.
     assert found.moved == pytest.approx(0.08)
+
+
+def test_how_far_another_prompt_s_reply_is() -> None:
+    other = reply(9, 3, likely=[{9: -0.5, 6: -2.5}, {3: -1.0}])
+    # 9 is not among the first reply's, nor 7 among the other's: at least as far as the last that are listed.
+    assert compare(FIRST, [FIRST], other).other_gap == pytest.approx(2.9 + 2.0)
 
 
 def test_another_candidate_that_is_far_ahead_is_no_tie() -> None:

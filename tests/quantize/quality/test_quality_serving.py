@@ -32,7 +32,9 @@ def test_every_prompt_is_asked_once_and_then_a_b_a() -> None:
     assert [request.get("logprobs") for request in standin.requests] == [None] * 3 + [20] * 5
     assert (found.replies.asked, found.replies.exact, found.replies.first_wrong) == (3, 3, None)
     assert (found.replies.prompt_tokens, found.replies.reply_tokens) == (12, 18)
-    assert found.repeat == Repeat(tokens=6, same=6, differs_from_b=True, replies=4, compared=18, partings=(), moved=0.0)
+    assert found.repeat == Repeat(
+        tokens=6, same=6, differs_from_b=True, replies=4, compared=18, partings=(), moved=0.0, other_gap=0.0
+    )
 
 
 def test_drafts_are_counted_text_by_text() -> None:
