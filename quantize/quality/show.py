@@ -59,7 +59,7 @@ def _kv_scales(engine: EngineFacts) -> str:
     if engine.kv_scales == "checkpoint":
         words = "the target's are the checkpoint's."
     if engine.kv_scales_drafter == "1.0":
-        return f"{words} The MTP head's are 1.0: that can cost accepted drafts, and changes no reply."
+        return f"{words} The MTP head's are 1.0: that can cost accepted drafts, and decides no token."
     return f"{words} The MTP head's are the checkpoint's." if engine.kv_scales_drafter else words
 
 
