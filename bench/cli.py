@@ -75,7 +75,10 @@ def recipes(
     if as_json:
         typer.echo(json.dumps([{"target": r.target, "title": r.title} for r in loaded]))
         return
-    table = Table("target", "hardware", "weights", "claims about it", "what it is", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    for heading in ("hardware", "weights", "claims", "what it is"):
+        table.add_column(heading)
     for recipe in loaded:
         about = sum(recipe.target in claim.targets for claim in recipe.claims)
         hardware = recipe.hardware.gpu or "CPU"

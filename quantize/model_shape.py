@@ -99,7 +99,10 @@ def check_names(names: list[str], where: str) -> None:
             remedy="Use a repository with safetensors only, or remove them from a copy of the folder.",
         )
     if not any(name.endswith(".safetensors") for name in names):
-        raise StreamproofError(f"{where} has no safetensors files", remedy=_SOURCE_REMEDY)
+        raise StreamproofError(
+            f"{where} has no safetensors files",
+            remedy="Name the folder or the repository of a BF16 checkpoint in safetensors.",
+        )
 
 
 def _shape(text: dict[str, Any], values: dict[str, int], where: str) -> ModelShape:

@@ -98,6 +98,8 @@ def _merge(layers: list[Layer]) -> dict[str, _Placed]:
     """Later layers win, value by value; a table that replaces a value (or the reverse) removes what it replaces."""
     placed: dict[str, _Placed] = {}
     for layer in layers:
+        if "checkpoint.name" in layer.values:
+            placed.pop("checkpoint.revision", None)  # a commit of the repository that was named before
         for key, value in layer.values.items():
             for other in [k for k in placed if k.startswith(f"{key}.") or key.startswith(f"{k}.")]:
                 del placed[other]

@@ -91,6 +91,13 @@ def test_an_overridden_value_does_not_keep_the_source_of_the_value_it_replaces(f
     assert "child.toml, line 3: load.steady_s has no source" in error.message
 
 
+def test_another_checkpoint_does_not_keep_the_commit_of_the_one_before() -> None:
+    assert load_recipe("h200-fp8").checkpoint.revision == "0b2752837483aa34b3db6e83e151b150c0e00e49"
+    assert load_recipe("b200-fp8").checkpoint.revision == "0b2752837483aa34b3db6e83e151b150c0e00e49"
+    assert load_recipe("b200-nvfp4").checkpoint.revision is None
+    assert load_recipe("h200-fp8", {"checkpoint.name": "someone/else"}).checkpoint.revision is None
+
+
 CLAIM = """
 [[claims]]
 id = "{id}"
