@@ -48,8 +48,9 @@ def figure_effects(
         why = "no complete block" if not figures.size else "a run has too few requests, or too many failures, for it"
         return _without(point, quantile, why)
     blocked = Blocked(np.log(figures))
-    # Per factor two effects and the share; and the total.
-    together = 1 - (1 - CONFIDENCE) / (3 * len(plan.factors) + 1)
+    # Per factor two effects and the share; and the total. Of a single factor these are all the same.
+    intervals = 3 * len(plan.factors) + 1 if len(plan.factors) > 1 else 1
+    together = 1 - (1 - CONFIDENCE) / intervals
     row = {name: index for index, name in enumerate(names)}
 
     def effect(*steps: tuple[tuple[str, str], float], confidence: float = together) -> Contrast:

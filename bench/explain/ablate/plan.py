@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 FULL: Final = "full"
 BASE: Final = "base"
 
+FEW_DEGREES: Final = 3
+"""Of freedom: with fewer a 95 % interval is more than twice as wide as if the chance were known."""
+
 MEASURE_S: Final = 15.0
 """What a point takes besides ramp, window and drain: priming, counters; and drains end early."""
 
@@ -87,6 +90,11 @@ class AblationPlan(BaseModel):
 
     def _named(self, slugs: set[str]) -> str:
         return next(each.name for each in self.configurations if set(each.factors) == slugs)
+
+    @property
+    def degrees(self) -> int:
+        """Of freedom that tell an effect from chance, see `bench.stats.blocked`."""
+        return (len(self.configurations) - 1) * (self.blocks - 1)
 
     @property
     def seconds_of_a_run(self) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bench.explain.ablate.plan import FEW_DEGREES
 from bench.explain.ablate.words import effect, figure_name, headline
 from bench.report.render import words
 
@@ -42,7 +43,11 @@ def shown_plan(plan: AblationPlan) -> RenderableType:
         Text(f"{len(plan.order)} engine starts in {words.plural(plan.blocks, 'block')}, in a random order in each:"),
         *(Text(f"  block {block}: {', '.join(_names(plan, block))}") for block in range(1, plan.blocks + 1)),
         Text(f"Some {words.clock(measured)} of measuring, and {len(plan.order)} times the engine's start."),
+        *(() if plan.degrees >= FEW_DEGREES else (Text(_FEW, "yellow"),)),
     )
+
+
+_FEW: Final = "With so few engine starts only a large effect can be told from chance: raise --blocks."
 
 
 def _names(plan: AblationPlan, block: int) -> list[str]:

@@ -21,9 +21,15 @@ TONES: Final[dict[str, Tone]] = {
 }
 
 
+MOST_TOLD: Final = 10.0
+"""A change by more than this factor is not told in digits: such an end of an interval says that nothing is known."""
+
+
 def change(ratio: float | None) -> str:
-    """A ratio as a change: "+10.0 %", "-16.7 %"."""
-    return words.ABSENT if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+    """A ratio as a change: "+10.0 %", "-16.7 %", "over +900 %"."""
+    if ratio is None:
+        return words.ABSENT
+    return f"{(ratio - 1) * 100:+.1f} %" if ratio <= MOST_TOLD else f"over {(MOST_TOLD - 1) * 100:+g} %"
 
 
 def change_interval(effect: Effect) -> str:

@@ -48,6 +48,8 @@ def test_the_articles_ablation_is_planned_without_a_gpu() -> None:
     assert shown.exit_code == 0, shown.output
     for words in ("graphs", "mtp", "kv-cache", "36 engine starts", "engine.flags.kv_cache_dtype"):
         assert words in shown.output
+    assert "raise --blocks" not in shown.output
+    assert "raise --blocks" in invoke("cpu-mtp", "--from", "cpu", "--factors", "mtp", "--dry-run").output
     plan = json.loads(
         invoke(
             "h200-fp8", "--from", "vanilla", "--factors", "mtp,graphs", "--blocks", "2", "--dry-run", "--json"

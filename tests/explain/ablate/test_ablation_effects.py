@@ -114,6 +114,16 @@ def test_one_factor_is_the_whole() -> None:
     assert effects.total == only.added_first
 
 
+def test_of_one_factor_nothing_is_shared_out() -> None:
+    # All its intervals are one: 95 % of it alone, t = 4.303 with two degrees of freedom.
+    effects = figure_effects(plan_of("one"), "p", 0.95, {"base": [0.50, 0.52, 0.51], "full": [0.40, 0.43, 0.40]})
+    total = effects.total
+    assert total is not None
+    assert total.high is not None
+    changes = np.log([0.40 / 0.50, 0.43 / 0.52, 0.40 / 0.51])
+    assert math.log(total.high / total.ratio) == pytest.approx(4.303 * changes.std(ddof=1) / math.sqrt(3), rel=1e-3)
+
+
 def test_one_block_gives_effects_without_intervals_and_no_share() -> None:
     effects = simulated(plan_of("one", "two", blocks=1), independent, seed=5)
     for each in effects.factors:

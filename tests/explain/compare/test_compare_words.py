@@ -12,7 +12,8 @@ from bench.explain.compare.outcome import Effect
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(1.1, "+10.0 %"), (5 / 6, "-16.7 %"), (1.0, "+0.0 %"), (None, "\N{EN DASH}")]
+    ("ratio", "text"),
+    [(1.1, "+10.0 %"), (5 / 6, "-16.7 %"), (1.0, "+0.0 %"), (None, "\N{EN DASH}"), (1500.0, "over +900 %")],
 )
 def test_a_ratio_is_told_as_a_change(ratio: float | None, text: str) -> None:
     assert says.change(ratio) == text
