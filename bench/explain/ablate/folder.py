@@ -119,9 +119,14 @@ def check(folder: Path, trusted: Mapping[str, TrustedKey]) -> Ablation:
             raise _refused(folder, f"{name} is missing, or was changed after it was signed")
     ablation = summarize(folder, plan, trusted)
     if ablation.model_dump(mode="json") != stored:
-        raise _refused(folder, f"{SUMMARY} is not what its reports give")
+        raise _refused(folder, f"{SUMMARY} is not what its reports give here", remedy=_ANOTHER)
     return ablation
 
 
-def _refused(folder: Path, why: str) -> StreamproofError:
-    return StreamproofError(f"{folder} is not verified: {why}.", remedy="Nothing is concluded from it.")
+_ANOTHER: Final = (
+    "Unless it was edited, another commit summarized it: of your own, `just ablate --resume` makes it anew."
+)
+
+
+def _refused(folder: Path, why: str, *, remedy: str = "Nothing is concluded from it.") -> StreamproofError:
+    return StreamproofError(f"{folder} is not verified: {why}.", remedy=remedy)
