@@ -91,7 +91,8 @@ def _most_changed(comparison: Comparison) -> str:
     if not sure:
         return "No p95 of E2E differs by more than chance allows."
     label, effect = max(sure, key=lambda each: abs((each[1].ratio or 1) - 1))
-    return f"p95 of E2E at {label}: {change(effect.ratio)} ({change_interval(effect)})."
+    only = ", between these two engine starts only" if effect.basis == "within these two starts" else ""
+    return f"p95 of E2E at {label}: {change(effect.ratio)} ({change_interval(effect)}){only}."
 
 
 def about(pair: Pair) -> str:

@@ -14,6 +14,7 @@ from bench.explain.compare.comparison import compare, exit_code
 from bench.explain.compare.gate import parse_gate
 from bench.explain.compare.outcome import Effect, Pair
 from bench.explain.compare.side import Side
+from bench.explain.compare.words import headline
 from tests.explain.compare.sides import recipe_of, report, side
 from tests.report.factories import make_claim
 from tests.report.scene import ENVIRONMENT
@@ -113,6 +114,7 @@ def test_one_start_each_decides_no_gate_and_says_what_would(base: Side, tmp_path
     assert gated.runs_needed is not None
     assert exit_code(comparison) is Exit.INVALID
     assert any("one engine start on each side" in note for note in comparison.pairs[0].notes)
+    assert "between these two engine starts only" in headline(compare([one, two]))[1]
     assert any("one engine start" in note for note in pair_of(base, one).notes)
 
 
