@@ -39,6 +39,18 @@ def test_tables_are_read_to_the_last_row() -> None:
     assert second.t > first.t
 
 
+def test_a_table_that_a_card_made() -> None:
+    """From the log behind evidence/h200/prefill-profile-20261130: full graphs, piecewise ones with padding, and none."""
+    lines = lines_of((Path(__file__).parent / "data" / "h200-graph-table.log").read_bytes())
+    (table,) = read(lines)
+    assert table.capture_sizes[-1] == 4095
+    counts: dict[str, int] = {}
+    for row in table.steps:
+        counts[row.mode] = counts.get(row.mode, 0) + row.count
+    assert counts == {"FULL": 41, "PIECEWISE": 38, "NONE": 9}
+    assert sum((row.padded - row.tokens) * row.count for row in table.steps) == 22_090
+
+
 def test_the_time_is_that_of_the_last_line() -> None:
     lines = lines_of(PRINTED.read_bytes())
     first, _ = read(lines)
