@@ -40,7 +40,7 @@ def test_tables_are_read_to_the_last_row() -> None:
 
 
 def test_a_table_that_a_card_made() -> None:
-    """From the log behind evidence/h200/prefill-profile-20261130: full graphs, piecewise ones with padding, and none."""
+    """From the log behind evidence/h200/prefill-profile-20261130: full, piecewise and no graphs."""
     lines = lines_of((Path(__file__).parent / "data" / "h200-graph-table.log").read_bytes())
     (table,) = read(lines)
     assert table.capture_sizes[-1] == 4095
