@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bench.observe.observations import (
@@ -266,7 +267,7 @@ def make_evidence(
         records=table_of(records),
         observations=tuple(observations),
         environment=environment or {},
-        producer=Producer(name="streamproof", version="0.1.0", commit="c" * 40, dirty=False),
+        producer=Producer(name="streamproof", version=version("streamproof"), commit="c" * 40, dirty=False),
         started_at="2026-11-30T00:00:00Z",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bench.report import folder_files as files
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 PROVENANCE = Provenance(
-    producer=Producer(name="streamproof", version="0.1.0", commit="c" * 40, dirty=False),
+    producer=Producer(name="streamproof", version=version("streamproof"), commit="c" * 40, dirty=False),
     started_at="2026-11-30T11:00:00Z",
     pinned=Pinned(lock_sha256="1" * 64, image_digest=None, checkpoint_sha256="2" * 64, workload_version="1"),
 )

@@ -8,6 +8,7 @@ import base64
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -357,7 +358,7 @@ def test_another_version_says_so_and_its_pages_are_not_compared(
     assert found.verified
     assert found.passed == verification.STEPS[:-1]
     assert "were not compared" in found.notes[0]
-    assert "streamproof 0.1.0 made the report and this is streamproof 9.9.9" in found.notes[0]
+    assert f"streamproof {version('streamproof')} made the report and this is streamproof 9.9.9" in found.notes[0]
     edit_json(report.path / files.REPORT, lambda r: r["points"][0]["e2e"].update(mean=0.4))
     report.sign_again()
     (finding,) = report.verify().findings

@@ -80,6 +80,10 @@ def test_both_fingerprints_are_shown_and_are_those_of_the_runs() -> None:
     assert process.missing == container.missing == ""
     first, second = fingerprints_for_show(GPU)
     assert (first.engine, second.engine) == ("docker", "process")
-    assert first.missing == second.missing == "the checkpoint's commit, which the run resolves"
+    assert first.missing == second.missing == ""
+    unpinned = GPU.model_copy(update={"checkpoint": GPU.checkpoint.model_copy(update={"revision": None})})
+    assert [shown.missing for shown in fingerprints_for_show(unpinned)] == [
+        "the checkpoint's commit, which the run resolves"
+    ] * 2
     unknown = GPU.model_copy(update={"hardware": GPU.hardware.model_copy(update={"gpu": "H100"})})
     assert [shown.engine for shown in fingerprints_for_show(unknown)] == ["process"]
