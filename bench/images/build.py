@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from docker.errors import DockerException, ImageNotFound
+from requests.exceptions import RequestException
 
 from bench.engine.docker_errors import explained as docker_explained
 from bench.engine.docker_host import connect, docker_address
@@ -225,6 +226,8 @@ def prepared(  # noqa: PLR0913  the options of a build
         shutil.rmtree(context, ignore_errors=True)
         try:
             project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+            if definition.lock is not None:
+                _check_base(definition, client)
             packages = _packages(definition, WheelStore(cache / "wheels"), repository, say=say, terminal=terminal)
             version = str(project["version"])
             stage(definition, context, repository=repository, packages=packages, caches=caches, version=version)
@@ -274,6 +277,18 @@ def _packages(
         wheels=store.collect(lock, place, name=definition.lock, say=say, terminal=terminal),
         uv=extract_uv(store, tools, place, say=say, terminal=terminal),
     )
+
+
+def _check_base(definition: ImageDefinition, client: docker.DockerClient) -> None:
+    """Refuse before gigabytes of packages are fetched. The builder itself pulls the base, and asks again."""
+    reference = definition.base.reference
+    try:
+        client.images.get(reference)
+    except ImageNotFound:
+        try:
+            client.images.get_registry_data(reference)
+        except (DockerException, RequestException) as error:
+            raise explained([f"failed to solve: {reference}: {error}"], definition) from error
 
 
 def _check_disk(definition: ImageDefinition, info: Mapping[str, Any], cache: Path) -> None:

@@ -190,6 +190,24 @@ class TestBases:
         with pytest.raises(StreamproofError, match="cannot be reached"):
             ensure_image("h200-fp8", say=print, client=docker_client, base=base)
 
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [("127.0.0.1:1/python", "cannot be reached"), ("{registry}/nobody", "no image with|not give")],
+    )
+    def test_one_that_cannot_be_had_is_told_before_packages_are_fetched(
+        self,
+        docker_client: docker.DockerClient,
+        registry: str,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        message: str,
+    ) -> None:
+        monkeypatch.setattr("bench.images.wheels.WheelStore.collect", lambda *_, **__: pytest.fail("fetched packages"))
+        reference = f"{name.format(registry=registry)}@sha256:{'0' * 64}"
+        base = parse_base(reference, python="3.11", glibc=36)
+        with pytest.raises(StreamproofError, match=message):
+            ensure_image("bench", say=print, client=docker_client, base=base)
+
     def test_one_with_another_python_than_the_wheels_are_for(
         self, docker_client: docker.DockerClient, debian_base: Base, monkeypatch: pytest.MonkeyPatch
     ) -> None:
