@@ -143,7 +143,7 @@ test *options: lint format types
 test-thorough *options: lint format types
     @{{ dev }} pytest "$@"
 
-# The tests that need no engine (about a minute)
+# The tests that need no engine
 [group("develop")]
 [no-exit-message]
 test-fast *options:
