@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from bench.report.build import build_report
 from bench.report.model import Check
-from bench.report.render.markdown import plain, render_markdown
+from bench.report.render.environments import plain
+from bench.report.render.markdown import render_markdown
 from bench.report.render.verdict import headline
 from tests.report.factories import healthy, make_claim, make_evidence, make_recipe
 from tests.report.folders import recipe_with_claims

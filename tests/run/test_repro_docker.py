@@ -7,11 +7,9 @@ it.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +27,8 @@ from bench.images.build import BuiltImage
 from bench.images.labels import DEFINITION
 from bench.images.layout import USER_ID
 from bench.report import folder_files as files
+from tests.run.repro_client import ROOT, ReproClient
 
-ROOT = Path(__file__).parents[2]
 TRUTH = {"prefix_caching": True, "block_size": 16}
 SETTINGS = {
     "workload.api": "token_ids",
@@ -46,53 +44,13 @@ LONG = {**SETTINGS, "load.steady_s": "25"}
 TOKEN = "hf_of_a_user_that_nobody_may_see"  # noqa: S105  made up
 
 
-class Client:
-    """`python -m bench repro cpu ...` in its own process."""
+class Client(ReproClient):
+    """With its engine in a container of the Docker Engine at `host`."""
+
+    PATIENCE_S = 600.0  # one of them starts the real engine
 
     def __init__(self, tmp_path: Path, settings: dict[str, str], *options: str, host: str) -> None:
-        self.reports = tmp_path / "reports"
-        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        self.environment = {
-            **os.environ,
-            "XDG_CONFIG_HOME": str(tmp_path / "config"),
-            "DOCKER_HOST": host,
-            "HF_TOKEN": TOKEN,
-        }
-        command = [sys.executable, "-m", "bench", "repro", "cpu", "--reports", str(self.reports), "--json"]
-        self.process = subprocess.Popen(
-            [*command, *sets, *options],
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> tuple[int, str]:
-        """Exit code and standard error."""
-        _, err = self.process.communicate(timeout=600)
-        return self.process.returncode, err
-
-    def until_recorded(self, count: int) -> Path:
-        """The folder of the report, once so many requests have been recorded."""
-        wait = threading.Event()
-        for _ in range(2400):
-            for journal in self.reports.glob(f"cpu/*/{files.RUNNING_RECORDS}"):
-                if journal.read_bytes().count(b"\n") >= count:
-                    return journal.parent
-            assert self.process.poll() is None, self.process.communicate()
-            wait.wait(0.05)
-        raise AssertionError("no requests were recorded")
-
-    @property
-    def folder(self) -> Path:
-        (folder,) = (self.reports / "cpu").iterdir()
-        return folder
-
-    @property
-    def report(self) -> dict[str, Any]:
-        report: dict[str, Any] = json.loads((self.folder / files.REPORT).read_bytes())
-        return report
+        super().__init__(tmp_path, settings, *options, environment={"DOCKER_HOST": host, "HF_TOKEN": TOKEN})
 
     @property
     def container(self) -> dict[str, Any]:

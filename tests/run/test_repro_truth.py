@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ import pytest
 
 from bench.load.journal import read
 from bench.report import folder_files as files
+from tests.run.repro_client import ROOT, ReproClient
 from tests.truth.process import TruthServer, running
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "workload.api": "token_ids",
     "workload.prompt_tokens": "900",
@@ -37,47 +36,11 @@ def server(tmp_path: Path) -> Iterator[TruthServer]:
         yield started
 
 
-class Client:
-    """`python -m bench repro cpu --base-url ...` in its own process."""
+class Client(ReproClient):
+    """Of the reference server at `url`."""
 
     def __init__(self, url: str, tmp_path: Path, settings: dict[str, str], *options: str) -> None:
-        self.reports = tmp_path / "reports"
-        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        command = [sys.executable, "-m", "bench", "repro", "cpu", "--base-url", url, "--reports", str(self.reports)]
-        self.process = subprocess.Popen(
-            [*command, "--json", *sets, *options],
-            cwd=ROOT,
-            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> tuple[int, str]:
-        """Exit code and standard error."""
-        _, err = self.process.communicate(timeout=120)
-        return self.process.returncode, err
-
-    def until_recorded(self, count: int) -> Path:
-        """The folder of the report, once so many requests have been recorded."""
-        wait = threading.Event()
-        for _ in range(1200):
-            for journal in self.reports.glob(f"cpu/*/{files.RUNNING_RECORDS}"):
-                if journal.read_bytes().count(b"\n") >= count:
-                    return journal.parent
-            assert self.process.poll() is None, self.process.communicate()
-            wait.wait(0.05)
-        raise AssertionError("no requests were recorded")
-
-    @property
-    def folder(self) -> Path:
-        (folder,) = (self.reports / "cpu").iterdir()
-        return folder
-
-    @property
-    def report(self) -> dict[str, object]:
-        report: dict[str, object] = json.loads((self.folder / files.REPORT).read_bytes())
-        return report
+        super().__init__(tmp_path, settings, "--base-url", url, *options)
 
 
 StartClient = Callable[..., Client]
@@ -116,7 +79,7 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
     client = run(server.base_url, SETTINGS)
     code, err = client.end()
     report = client.report
-    checks = {(c["rule"], c["point"]): c for c in report["checks"]}  # type: ignore[attr-defined]
+    checks = {(c["rule"], c["point"]): c for c in report["checks"]}
     for point in (0, 1):
         assert checks["client totals equal the engine's", point]["verdict"] == "kept", err
         assert checks["complete replies are complete", point]["verdict"] == "kept"
@@ -124,8 +87,8 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
         assert checks["prefix hits are as predicted", point]["verdict"] == "unknown"
     assert checks["prompts never repeat between points", None]["verdict"] == "kept"
     points = report["points"]
-    assert [point["label"] for point in points] == ["2 streams", "4 streams"]  # type: ignore[attr-defined]
-    assert all(point["complete"] and not point["failures"] for point in points)  # type: ignore[attr-defined]
+    assert [point["label"] for point in points] == ["2 streams", "4 streams"]
+    assert all(point["complete"] and not point["failures"] for point in points)
     assert "external engine" in str(report["title"])
     assert report["partial"] is False
     assert code == report["exit_code"]
@@ -263,7 +226,7 @@ def test_a_killed_client_loses_no_record_and_its_folder_can_be_finished(
     assert done.returncode == 1, done.stderr
     assert "PARTIAL" in done.stdout
     points = client.report["points"]
-    first = points[0]  # type: ignore[index]
+    first = points[0]
     assert first["requests"] + first["ramp_requests"] == sum(not record.primed for record in kept)
     assert verify(folder, tmp_path)["verified"] is True
 

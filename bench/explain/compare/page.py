@@ -5,36 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bench.explain.compare import words as says
 from bench.explain.compare.figure import change_figure
 from bench.report.render import words
+from bench.report.render.environments import html_environment, markdown_environment
 from bench.report.render.html import STYLE, policy
-from bench.report.render.markdown import plain
 
 if TYPE_CHECKING:
     from bench.explain.compare.outcome import Comparison, Pair
 
-_HTML: Final = Environment(
-    loader=PackageLoader("bench.explain.compare"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_MARKDOWN: Final = Environment(
-    loader=PackageLoader("bench.explain.compare"),
-    autoescape=False,  # noqa: S701  it would escape for HTML; `finalize` escapes every value for Markdown instead
-    finalize=plain,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-for environment in (_HTML, _MARKDOWN):
-    environment.globals |= {"words": words, "says": says}
+_HTML: Final = html_environment("bench.explain.compare", words=words, says=says)
+_MARKDOWN: Final = markdown_environment("bench.explain.compare", words=words, says=says)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bench.report import verify_words
 from bench.report.folder_evidence import recipe_toml
 from bench.report.render import words
+from bench.report.render.environments import html_environment
 from bench.report.render.verdict import CHECK_TONES, CLAIM_TONES
 from bench.report.render.view import view_of
 
@@ -26,19 +26,9 @@ if TYPE_CHECKING:
 
 STYLE: Final = files("bench.report.render").joinpath("templates/style.css").read_text(encoding="utf-8")
 
-_ENVIRONMENT: Final = Environment(
-    loader=PackageLoader("bench.report.render"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+_ENVIRONMENT: Final = html_environment(
+    "bench.report.render", words=words, claim_tones=CLAIM_TONES, check_tones=CHECK_TONES, verified=verify_words
 )
-_ENVIRONMENT.globals |= {
-    "words": words,
-    "claim_tones": CLAIM_TONES,
-    "check_tones": CHECK_TONES,
-    "verified": verify_words,
-}
 
 
 def policy(style: str) -> str:

@@ -6,14 +6,12 @@ a name or a quote.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench.explain.search.show import cliff_line, interval_of, measure_of, proof_line
 from bench.observe.observations import EngineStarted
 from bench.report.render import words
+from bench.report.render.environments import markdown_environment
 from bench.report.render.verdict import headline
 
 if TYPE_CHECKING:
@@ -22,28 +20,14 @@ if TYPE_CHECKING:
     from bench.observe.observations import Observation
     from bench.report.model import Report
 
-_SPECIAL: Final = re.compile(r"[\\`*_{}\[\]<>#|~&$]|^[-+=]|(?<=^\d)[.)](?=\s)")
-"""What means something in Markdown: anywhere, or at the start only (lists, rules)."""
-_SPACE: Final = re.compile(r"\s+")
-
-
-def plain(value: object) -> str:
-    """A value as Markdown that shows just its text, on one line."""
-    text = _SPACE.sub(" ", str(value)).strip()
-    return _SPECIAL.sub(r"\\\g<0>", text)
-
-
-_ENVIRONMENT: Final = Environment(
-    loader=PackageLoader("bench.report.render"),
-    autoescape=False,  # noqa: S701  it would escape for HTML; `finalize` escapes every value for Markdown instead
-    finalize=plain,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
+_ENVIRONMENT: Final = markdown_environment(
+    "bench.report.render",
+    words=words,
+    proof_line=proof_line,
+    cliff_line=cliff_line,
+    measure_of=measure_of,
+    interval_of=interval_of,
 )
-_ENVIRONMENT.globals |= {"words": words, "proof_line": proof_line, "cliff_line": cliff_line}
-_ENVIRONMENT.globals |= {"measure_of": measure_of, "interval_of": interval_of}
 
 
 def render_markdown(report: Report, observations: Iterable[Observation] = ()) -> str:
