@@ -156,9 +156,9 @@ async def run_ready(  # noqa: PLR0913, PLR0917  as above
 ) -> None:
     """Run one operating point, whose turns are ready, in this process.
 
-    The phases: prime (one request per agent, one after the other), ramp, steady, drain, done; the load is not drained
-    between ramp and steady. `PhaseStarted` carries the planned time of each phase: a request belongs to the window when
-    `steady <= intended_s < drain`.
+    The phases: prime (what fills the prefix cache, one after the other), ramp, steady, drain, done; the load is not
+    drained between ramp and steady. `PhaseStarted` carries the planned time of each phase: a request belongs to the
+    window when `steady <= intended_s < drain`.
 
     Args:
         ready: the point; the caller closes it.

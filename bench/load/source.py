@@ -16,7 +16,7 @@ class TurnSource(Protocol):
     """
 
     def primes(self) -> Sequence[Turn]:
-        """One turn per agent, to fill the prefix cache before the ramp; none of them is sent again."""
+        """Turns that fill the prefix cache before the ramp, each agent's prefix in some; none of them is sent again."""
         ...
 
     def calls(self, stream: int) -> Iterator[Sequence[Turn]]:

@@ -42,6 +42,8 @@ _LEAST_RECORD: Final = 40
 """Tokens: the number of the call and a sentence."""
 _LEAST_SYSTEM: Final = 40
 """Tokens: the prompt's code and a sentence."""
+_PRIMES: Final = 2
+"""Priming requests per agent."""
 _PRIME: Final = "This is a check of the line before the desk opens. Please say one short sentence."
 
 
@@ -112,13 +114,16 @@ class VoiceWorkload:
         self.systems = {agent: self._system(agent) for agent in spec.agents}
 
     def primes(self) -> Sequence[Turn]:
-        """One request per agent: its prefix and a short unique tail.
+        """Two requests per agent, all agents once and then again: its prefix and a short unique tail.
 
         The tail is there because an engine with recurrent layers keeps their state only at the last block border
-        before a prompt's end: the prefix's blocks must end before the prompt does.
+        before a prompt's end: the prefix's blocks must end before the prompt does. Twice, because a state that a
+        prompt looked up and missed is kept only from that prompt on (rules 6 and 8 of
+        `bench.workload.prefix_cache_rules`): without the second request, it is the first call to each agent that
+        computes what all later ones find.
         """
         turns = []
-        for place, agent in enumerate(self.spec.agents):
+        for place, agent in enumerate(self.spec.agents * _PRIMES):
             content = f"{self._writer.prime_code(place)}{_PRIME}"
             messages = [self.systems[agent], self._prompts.message("user", content, coded=True)]
             turns.append(self._turn(agent, messages, known=1, conversation=place, turn=0))

@@ -11,6 +11,6 @@ from recipes.load import load_recipe, targets
 def test_every_recipes_workload_can_be_built(tokenizer: CheckpointTokenizer, target: str) -> None:
     spec = load_recipe(target).workload
     source = VoiceWorkload(spec, tokenizer=tokenizer, model="toy", seed=("recipes", target))
-    assert [turn.agent for turn in source.primes()] == spec.agents
+    assert [turn.agent for turn in source.primes()] == 2 * spec.agents
     prompts = [turn.prompt_tokens for turn in next(source.calls(0))]
     assert abs(sum(prompts) / len(prompts) - spec.prompt_tokens) <= 0.5

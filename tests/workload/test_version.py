@@ -13,7 +13,10 @@ from bench.workload.company import LOCALE, Company
 from bench.workload.conversation import Writer
 from bench.workload.script import AGENTS
 
-TEXTS = {"1": "5b53729c58fd2ec6e9671afd39c32d38663e79f7eadba4ab3b7368f77bcb39d8"}
+TEXTS = {
+    "1": "5b53729c58fd2ec6e9671afd39c32d38663e79f7eadba4ab3b7368f77bcb39d8",
+    "2": "5b53729c58fd2ec6e9671afd39c32d38663e79f7eadba4ab3b7368f77bcb39d8",  # the same texts; two primes a prefix
+}
 """By version, the SHA-256 of what `texts` gives."""
 
 

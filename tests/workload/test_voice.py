@@ -129,10 +129,10 @@ def test_calls_to_one_agent_share_its_prefix_and_nothing_of_the_call(tokenizer: 
         assert 500 + opening <= common(one, other) <= 500 + opening + 7  # the call's number has eight digits
 
 
-def test_a_prime_per_agent_ends_soon_after_its_prefix(tokenizer: CheckpointTokenizer) -> None:
+def test_two_primes_per_agent_end_soon_after_its_prefix(tokenizer: CheckpointTokenizer) -> None:
     source = workload(tokenizer)
     primes = source.primes()
-    assert [turn.agent for turn in primes] == SMALL["agents"]
+    assert [turn.agent for turn in primes] == 2 * SMALL["agents"]
     for prime in primes:
         assert 500 < prime.prompt_tokens < 500 + 64
         assert prime.output_tokens == SMALL["output_tokens"]

@@ -63,9 +63,8 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
         return PrefixPlan(
             rate=rate, computed=prompts, prompts=prompts, shared_hit=0, enough=0, next_length=0, next_hit=0
         )
-    # Twice: the state at the end of a prefix is kept for the prompt after the one that missed it.
-    served = [*primes, *primes, *calls]
-    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in served), rules)[2 * len(primes) :]
+    served = [*primes, *calls]
+    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in served), rules)[len(primes) :]
     if rules.fine:
         first = [hit for turn, hit in zip(calls, hits, strict=True) if turn.turn == 0]
         return PrefixPlan(
