@@ -65,6 +65,25 @@ class ContainerFacts(BaseModel):
     docker: str
 
 
+class ResidentFacts(BaseModel):
+    """An engine that was ready before the run began, and goes on after it.
+
+    Attributes:
+        start: names the engine start: reports with the same one were measured on the same start, and the chance of a
+            start is not between them.
+        age_s: seconds since it was ready.
+        measurement: that this run is on the same start, from 1.
+        beside: other engines that stay on the same hardware meanwhile, without load.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    age_s: Share
+    measurement: Annotated[int, Field(ge=1)]
+    beside: Annotated[int, Field(ge=0)]
+
+
 class EngineStarted(Observed):
     """An engine became ready.
 
@@ -81,6 +100,7 @@ class EngineStarted(Observed):
         packages_sha256: hash over the sorted package list of the engine's environment; null when unknown.
         cold: whether the compile caches were empty at the start; null when unknown.
         container: image and container that it ran in; null where there is none.
+        resident: that it was started before this run and stays; null where it was started for this run.
     """
 
     kind: Literal["engine_started"] = "engine_started"
@@ -96,6 +116,7 @@ class EngineStarted(Observed):
     packages_sha256: str | None
     cold: bool | None
     container: ContainerFacts | None = None
+    resident: ResidentFacts | None = None
 
 
 class EngineEvent(Observed):

@@ -11,7 +11,7 @@ from bench.report.model import Assumption
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench.observe.observations import ContainerFacts
+    from bench.observe.observations import ContainerFacts, ResidentFacts
     from recipes.schema import Point, Recipe
 
 DEFINITIONS: Final[dict[str, str]] = {
@@ -93,12 +93,15 @@ def title(recipe: Recipe, unreal: tuple[str, ...]) -> str:
     return f"{recipe.title} ({', '.join(unreal)})" if unreal else recipe.title
 
 
-def assumptions(recipe: Recipe, containers: Sequence[ContainerFacts] = ()) -> tuple[Assumption, ...]:
+def assumptions(
+    recipe: Recipe, containers: Sequence[ContainerFacts] = (), residents: Sequence[ResidentFacts] = ()
+) -> tuple[Assumption, ...]:
     """Every value that the source does not give, or that was scaled, in order of its key; then what ran it, if given.
 
     Args:
         recipe: as it was run.
         containers: that the engine ran in.
+        residents: of engines that were there before the run.
     """
     values = recipe.model_dump(mode="json", exclude_none=True)
     of_recipe = [
@@ -106,7 +109,8 @@ def assumptions(recipe: Recipe, containers: Sequence[ContainerFacts] = ()) -> tu
         for key, source in sorted(recipe.sources.items())
         if source.kind in ("assumption", "scaled")
     ]
-    return tuple(dict.fromkeys((*of_recipe, *(found for one in containers for found in _of_image(one)))))
+    of_images = (found for one in containers for found in _of_image(one))
+    return tuple(dict.fromkeys((*of_recipe, *of_images, *map(_of_resident, residents))))
 
 
 def _of_image(container: ContainerFacts) -> Iterator[Assumption]:
@@ -121,6 +125,17 @@ def _of_image(container: ContainerFacts) -> Iterator[Assumption]:
             kind="assumption",
             why="takes the place of the base that docker/pins.toml names",
         )
+
+
+def _of_resident(resident: ResidentFacts) -> Assumption:
+    beside = {0: "", 1: ", beside 1 other engine"}.get(resident.beside, f", beside {resident.beside} other engines")
+    return Assumption(
+        key="engine start",
+        value=f"measurement {resident.measurement} on start {resident.start[:8]}, ready for {resident.age_s:.0f} s",
+        kind="assumption",
+        why=f"the engine was started before this run and stays{beside}: taken to be as good as a new start whose other "
+        "engines, all without load, are away",
+    )
 
 
 def holds_for(recipe: Recipe, point: Point) -> str:

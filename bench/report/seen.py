@@ -15,6 +15,7 @@ from bench.observe.observations import (
     Finished,
     Interrupted,
     PhaseStarted,
+    ResidentFacts,
 )
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Seen:
     def containers(self) -> tuple[ContainerFacts, ...]:
         """That engines ran in, one for each start that had one."""
         return tuple(seen.container for _, seen in sorted(self.started.items()) if seen.container is not None)
+
+    @property
+    def residents(self) -> tuple[ResidentFacts, ...]:
+        """Of the engines that were there before their run began."""
+        return tuple(seen.resident for _, seen in sorted(self.started.items()) if seen.resident is not None)
 
 
 def index(observations: Iterable[Observation]) -> Seen:
