@@ -208,6 +208,11 @@ class RunningOwn:
         """What is known about it since it is ready."""
         return self._started
 
+    @property
+    def death(self) -> str | None:
+        """How it ended by itself, in words, once that is known."""
+        return self._death
+
     def alive(self) -> bool:
         """False once it has ended, by itself or by us."""
         ended = self.body.ended()

@@ -44,9 +44,10 @@ class ResidentEngine:
         """False once it is known to be dead."""
         return self.running.alive()
 
-    def end(self) -> str:
-        """How it ended, in words; empty while it lives."""
-        return next((event.line for event in self.running.events() if event.event == "died"), "")
+    @property
+    def death(self) -> str:
+        """How it ended, in words, once it has."""
+        return self.running.death or "it was stopped"
 
     def lend(self, *, run: int, clock: Clock, log: Path, beside: int) -> Lent:
         """The engine for one run.
@@ -90,11 +91,10 @@ class Lent:
             StreamproofError: the engine has died since it was started.
         """
         running = self._resident.running
-        missed = running.events()
+        running.events()  # what came since the last run is nobody's
         if not running.alive():
-            how = next((event.line for event in missed if event.event == "died"), "it was stopped")
             raise StreamproofError(
-                f"the engine that should be measured is gone: {how}",
+                f"the engine that should be measured is gone: {self._resident.death}",
                 remedy=f"Its whole log is in {self._resident.log}.",
             )
         running.graph_tables()
