@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bench.bundle.cache_volumes import prepare_volume
 from bench.engine.caches import MadeWith, made_with
+from bench.engine.child_env import fabric_variables
 from bench.engine.docker import ContainerLaunch, DockerEngine
 from bench.engine.docker_container import CHECKPOINT
 from bench.engine.docker_host import connect, require_gpus, require_room
@@ -134,7 +135,7 @@ class DockerRun:
                 recipe, model=CHECKPOINT if local else checkpoint.model, host=host, port=port
             ),
             model=recipe.target,
-            env={**load_pins().engine(recipe.engine.lock).env, **recipe.engine.env},
+            env={**_fabric(), **load_pins().engine(recipe.engine.lock).env, **recipe.engine.env},
             tokens={} if local else {name: os.environ[name] for name in _TOKENS & os.environ.keys()},
             checkpoint=Path(checkpoint.model) if local else None,
             caches=prepare_volume(self._client, self._made_with(plan, folder), image=self._image.id, say=self._say),
@@ -176,6 +177,11 @@ class DockerRun:
         except UsageError:
             return False
         return image.base_digest not in {None, pinned.digest}
+
+
+def _fabric() -> dict[str, str]:
+    """What the GPUs of this host may use between them; the host's network interfaces are none of a container's."""
+    return {name: value for name, value in fabric_variables().items() if not name.endswith("_IFNAME")}
 
 
 def _check_stage(image: EngineImage, recipe: Recipe) -> None:

@@ -62,6 +62,7 @@ class Run:
         recorder: takes what is measured.
         display: hears how it goes.
         course: the points.
+        gpus: UUIDs of those that the engine uses; None where nobody knows, and all of this host are watched.
         ray: address of the Ray cluster whose hosts send the load; None for this host.
     """
 
@@ -72,6 +73,7 @@ class Run:
     recorder: Recorder
     display: Display
     course: Course
+    gpus: frozenset[str] | None = None
     ray: str | None = None
 
 
@@ -164,7 +166,7 @@ async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[No
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 
-    with Gpus() as gpus, Sampler(run=run.run, clock=run.clock.now, page=page, gpus=gpus) as sampler:
+    with Gpus(run.gpus) as gpus, Sampler(run=run.run, clock=run.clock.now, page=page, gpus=gpus) as sampler:
         watching = asyncio.create_task(watch(sampler))
         try:
             yield

@@ -29,7 +29,7 @@ from bench.engine.base import Engine, RunningEngine
 from bench.engine.cores import confined, split
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
-from bench.engine.preflight import check_hardware
+from bench.engine.preflight import check_hardware, company_notes, memory_share
 from bench.errors import StreamproofError
 from bench.explain.preflight.note import plan_notes
 from bench.explain.search.course import SearchCourse
@@ -37,6 +37,7 @@ from bench.explain.search.question import Question
 from bench.load.clock import RunClock
 from bench.measure import Course, Run, measure
 from bench.observe.environment import Client, describe_environment
+from bench.observe.gpu import Gpu
 from bench.observe.observations import Finished, SearchAsked
 from bench.plan import Host, engine_kind, plan_run
 from bench.process_run import ProcessRun
@@ -155,7 +156,14 @@ class _Job:
         self._wishes = wishes
         kind = engine_kind(recipe, asked=wishes.engine, image=wishes.image, base_url=wishes.base_url)
         machine = describe_environment(REPOSITORY)
-        gpus = () if kind == "external" else check_hardware(recipe.hardware, machine)
+        gpus: tuple[Gpu, ...] = ()
+        self._gpus: frozenset[str] | None = None
+        if kind != "external":
+            gpus = check_hardware(recipe.hardware, machine, share=memory_share(recipe.engine.flags))
+            self._gpus = frozenset(gpu.uuid for gpu in gpus)
+            machine = machine.model_copy(update={"gpus": gpus})  # the report is about these cards, and no others
+            for line in company_notes(gpus):
+                display.note(line)
         # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
         self._engine_cores: set[int] | None = None
         self._client_cores: set[int] | None = None
@@ -242,6 +250,7 @@ class _Job:
                 recorder=recorder,
                 display=self._display,
                 course=course,
+                gpus=self._gpus,
                 ray=self._ray,
             )
             asyncio.run(measure(run))

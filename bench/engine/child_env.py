@@ -1,7 +1,9 @@
 """Which environment variables an engine gets: a short list of the user's, and what environment and recipe set.
 
 Everything else is held back, so that a forgotten `VLLM_...` or `PYTHONPATH` in somebody's shell cannot change a number
-that the recipe is supposed to decide.
+that the recipe is supposed to decide. How the GPUs of a host may speak to each other is no choice of the recipe's: a
+host where NVLink multicast must stay off says so in these variables, and an engine of several GPUs that did not hear it
+could put the cards out of service for everybody. They are in the report's `environment.json`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,18 @@ _PASSED: Final = frozenset(
     }
 )
 
+_FABRIC_PREFIXES: Final = ("NCCL_", "NVSHMEM_", "GLOO_", "TORCH_NCCL_", "TORCH_SYMM_MEM_")
+"""How processes and GPUs of this host reach each other: NCCL, NVSHMEM, gloo, and PyTorch's use of them."""
+
+
+def fabric_variables(parent: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that say what the GPUs of this host may use between them (`NCCL_NVLS_ENABLE`, ...), as set here.
+
+    Args:
+        parent: the variables to choose from.
+    """
+    return {name: value for name, value in parent.items() if name.startswith(_FABRIC_PREFIXES)}
+
 
 def child_environment(*layers: Mapping[str, str], parent: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The whole environment of an engine's process.
@@ -35,7 +49,7 @@ def child_environment(*layers: Mapping[str, str], parent: Mapping[str, str] = os
         parent: the variables to pass from.
     """
     passed = {name: value for name, value in parent.items() if name in _PASSED or name.startswith("LC_")}
-    merged = {"PYTHONUNBUFFERED": "1", **passed}  # its log must not lag behind what it does
+    merged = {"PYTHONUNBUFFERED": "1", **passed, **fabric_variables(parent)}  # its log must not lag behind what it does
     for layer in layers:
         merged.update(layer)
     return merged

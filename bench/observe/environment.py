@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from bench.engine.child_env import fabric_variables
 from bench.observe.gpu import Gpu, GpuDriver, Gpus
 from bench.observe.host import Host, describe_host
 from bench.observe.packages import installed_packages, packages_sha256
@@ -57,7 +58,7 @@ class Environment(_Part):
     Attributes:
         host: the machine.
         driver: of the GPUs; None where there is none.
-        gpus: all of them, used or not.
+        gpus: those of this host; of a run whose engine is ours, those that it uses.
         client: the software that measures.
         variables: environment variables that can change a number, those that are set.
     """
@@ -91,7 +92,10 @@ def describe_environment(repository: Path, variables: Mapping[str, str] = os.env
             commit=commit,
             dirty=dirty,
         ),
-        variables={name: variables[name] for name in _VARIABLES if name in variables},
+        variables={
+            **{name: variables[name] for name in _VARIABLES if name in variables},
+            **fabric_variables(variables),
+        },
     )
 
 

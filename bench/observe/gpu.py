@@ -104,11 +104,12 @@ class Gpus:
     """The GPUs of this host. Usable as a context manager; `close` it when done.
 
     Args:
-        only: indices of those that matter; None takes all.
+        only: UUIDs of those that matter: a run's own, so that two runs on one host never count each other's cards. None
+            takes all.
         nvml: the library; tests pass their own.
     """
 
-    def __init__(self, only: Collection[int] | None = None, *, nvml: Nvml = pynvml) -> None:
+    def __init__(self, only: Collection[str] | None = None, *, nvml: Nvml = pynvml) -> None:
         self._nvml = nvml
         self._handles: dict[int, Any] = {}
         self._open = False
@@ -120,7 +121,7 @@ class Gpus:
         for index in range(nvml.nvmlDeviceGetCount()):
             # A card that fell off the bus, or that this container may not touch, has no handle.
             handle = self._ask(partial(nvml.nvmlDeviceGetHandleByIndex, index))
-            if handle is not None and (only is None or index in only):
+            if handle is not None and (only is None or nvml.nvmlDeviceGetUUID(handle) in only):
                 self._handles[index] = handle
 
     def __enter__(self) -> Self:

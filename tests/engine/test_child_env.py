@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.engine.child_env import child_environment
+from bench.engine.child_env import child_environment, fabric_variables
 from bench.engine.compile_cache import compile_caches, is_cold
 
 PARENT = {
@@ -18,6 +18,12 @@ PARENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "AWS_SECRET_ACCESS_KEY": "no business of an engine",
 }
+FABRIC = {
+    "NCCL_NVLS_ENABLE": "0",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
 
 
 def test_what_could_change_a_number_unseen_is_held_back() -> None:
@@ -29,6 +35,13 @@ def test_what_could_change_a_number_unseen_is_held_back() -> None:
         "HF_TOKEN": "hf_x",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def test_what_the_gpus_of_a_host_may_use_between_them_reaches_the_engine() -> None:
+    assert fabric_variables({**PARENT, **FABRIC}) == FABRIC
+    merged = child_environment({"NCCL_NVLS_ENABLE": "0 by the recipe"}, parent={**PARENT, **FABRIC})
+    assert merged["TORCH_SYMM_MEM_DISABLE_MULTICAST"] == "1"
+    assert merged["NCCL_NVLS_ENABLE"] == "0 by the recipe"
 
 
 def test_the_recipe_wins_over_the_environment_and_both_over_the_user() -> None:

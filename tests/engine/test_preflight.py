@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.engine.preflight import check_hardware, device_variables
+from bench.engine.preflight import check_hardware, company_notes, device_variables, memory_share
 from bench.errors import Exit, StreamproofError
 from bench.observe.environment import Environment
 from recipes.schema import Hardware
@@ -79,6 +79,46 @@ def test_a_monitor_may_hold_a_little(memory: int | None, free: bool) -> None:
         assert "a process (pid 4242)" in refusal(H200, found).message
 
 
+def test_a_named_share_may_be_had_beside_another_engine() -> None:
+    resident = gpu(0, memory_free_bytes=76 * GIB, processes=(process(memory=63 * GIB),))
+    assert check_hardware(H200, environment(resident), share=0.5) == (resident,)
+    (note,) = company_notes((resident,))
+    assert note == (
+        "GPU 0 has 76.0 GiB free and is used by VLLM::EngineCore (pid 4242): "
+        "their work on it is in every figure of this run"
+    )
+    assert list(company_notes((gpu(1),))) == []
+    with pytest.raises(StreamproofError) as caught:
+        check_hardware(H200, environment(resident), share=0.6)
+    assert caught.value.message == (
+        "this recipe needs 1 H200 GPU with 84.0 GiB free (gpu_memory_utilization = 0.6); "
+        "GPU 0 has 76.0 GiB free and is used by VLLM::EngineCore (pid 4242)"
+    )
+
+
+def test_a_card_of_ones_own_is_taken_before_one_in_company() -> None:
+    resident = gpu(0, memory_free_bytes=76 * GIB, processes=(process(memory=63 * GIB),))
+    found = environment(resident, gpu(1))
+    assert [chosen.index for chosen in check_hardware(H200, found, share=0.5)] == [1]
+    assert [chosen.index for chosen in check_hardware(TWO, found, share=0.5)] == [1, 0]
+    assert "--set engine.flags.gpu_memory_utilization" in refusal(TWO, found).remedy
+
+
+@pytest.mark.parametrize(
+    ("flags", "share"),
+    [
+        ({}, None),
+        ({"gpu_memory_utilization": 0.45}, 0.45),
+        ({"gpu_memory_utilization": 1}, 1.0),
+        ({"gpu_memory_utilization": True}, None),
+        ({"gpu_memory_utilization": 45}, None),
+        ({"gpu_memory_utilization": "half"}, None),
+    ],
+)
+def test_the_share_that_flags_name(flags: dict[str, object], share: float | None) -> None:
+    assert memory_share(flags) == share
+
+
 def test_a_driver_that_does_not_tell_the_free_memory_cannot_refuse() -> None:
     assert check_hardware(H200, environment(gpu(memory_free_bytes=None)))
 
@@ -91,7 +131,8 @@ def test_only_the_visible_gpus_count_in_their_order() -> None:
 
     assert [chosen.index for chosen in check_hardware(TWO, visible("2, 0"))] == [2, 0]
     assert [chosen.index for chosen in check_hardware(H200, visible("GPU-00000001"))] == [1]
-    message = refusal(TWO, visible("1")).message
+    message = refusal(TWO, visible("1, 1, GPU-00000001")).message  # no card counts twice
+    assert message == refusal(TWO, visible("1")).message == refusal(TWO, visible("1,-1,2")).message
     assert message.endswith("this host has 1 x NVIDIA H200, and 2 that CUDA_VISIBLE_DEVICES hides")
     assert refusal(H200, visible("")).message.endswith("this host has no GPU, and 3 that CUDA_VISIBLE_DEVICES hides")
 

@@ -56,8 +56,8 @@ def test_a_host_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_variables_that_matter_and_are_no_secret_are_kept(repository: Path) -> None:
     variables = {"CUDA_VISIBLE_DEVICES": "1", "HF_TOKEN": "hf_secret", "STREAMPROOF_API_KEY": "sk-secret", "HOME": "/h"}
-    environment = describe_environment(repository, variables)
-    assert environment.variables == {"CUDA_VISIBLE_DEVICES": "1"}
+    environment = describe_environment(repository, {**variables, "NCCL_NVLS_ENABLE": "0"})
+    assert environment.variables == {"CUDA_VISIBLE_DEVICES": "1", "NCCL_NVLS_ENABLE": "0"}
     assert "secret" not in environment.model_dump_json()
 
 

@@ -138,9 +138,10 @@ def test_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "lost", "seen"), [(None, None, [0, 1]), ([1], None, [1]), (None, 0, [1]), ([], None, [])]
+    ("only", "lost", "seen"),
+    [(None, None, [0, 1]), (["GPU-1"], None, [1]), (None, 0, [1]), (["GPU-0"], 0, []), ([], None, [])],
 )
-def test_which_cards_are_watched(only: list[int] | None, lost: int | None, seen: list[int]) -> None:
+def test_which_cards_are_watched(only: list[str] | None, lost: int | None, seen: list[int]) -> None:
     gpus = Gpus(only, nvml=Library(lost=lost))
     assert [gpu.index for gpu in gpus.describe()] == seen
     assert [sample.index for sample in gpus.sample(t=0.0, run=0)] == seen
