@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from quantize.quality.repeat import TIE, UNTRAINED
+from bench.stats.ties import tie_limit
 from quantize.quality.served import CHECKS, Acceptance, Check, EngineFacts, Served
 from quantize.quality.serving import USEFUL_ACCEPTANCE, acceptance
 
@@ -147,7 +147,7 @@ def _replies(side: Side) -> tuple[Outcome, str]:
 
 def _repeatable(repeat: Repeat, *, real: bool) -> tuple[Outcome, str]:
     """Fails where replies part beyond a tie; passes on a reply's worth of tokens that were the same again."""
-    limit = TIE if real else max(TIE, UNTRAINED * (repeat.other_gap or 0.0))
+    limit = tie_limit(real=real, other_gap=repeat.other_gap)
     for parting in repeat.partings:
         if parting.gap is not None and parting.gap > limit:
             where = f"from token {parting.at + 1} of {repeat.tokens} on"

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.stats.ties import TIE
 from quantize.quality.ask import Reply
-from quantize.quality.repeat import REPLIES, TIE, asked_again, compare
+from quantize.quality.repeat import REPLIES, asked_again, compare
 from quantize.quality.served import Repeat
 from quantize.quality.text import HeldOutText
 from tests.quantize.quality.standin import Standin, greedy, serving
