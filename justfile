@@ -53,10 +53,10 @@ pin *options:
 caches *options:
     @{{ python }} caches "$@"
 
-# Check a report: signature, digests, then every figure and verdict again from the raw records
+# Check a report, from a folder, a ZIP or an address: signature, digests, then every figure again from the raw records
 [group("reports")]
 [no-exit-message]
-verify folder *options:
+verify report *options:
     @{{ python }} verify "$@"
 
 # What a vLLM log shows: the stage that failed, the cause, the fix, and silent downgrades (just doctor engine.log)

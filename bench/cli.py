@@ -23,6 +23,7 @@ from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
 from bench.images.cli_build import build
 from bench.images.cli_pin import pin
+from bench.report.intake.cli_verify import verify
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
 from recipes.load import load_recipe, targets
@@ -209,23 +210,7 @@ def finish(
     raise typer.Exit(finish_folder(folder))
 
 
-@app.command()
-def verify(
-    folder: Annotated[Path, typer.Argument(help="A report's folder.")],
-    key: Annotated[
-        list[Path] | None,
-        typer.Option(help="Public key (PEM) of a signer you trust, besides your own and those in `keys/`."),
-    ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON, for scripts.")] = False,
-) -> None:
-    """Check a report without an engine.
-
-    First the signature and every file's digest, then every figure and every verdict again from the raw records.
-    """
-    from bench.report.verify_show import check_and_show  # noqa: PLC0415
-
-    raise typer.Exit(check_and_show(folder, key or [], as_json=as_json))
+app.command()(verify)
 
 
 @app.command()

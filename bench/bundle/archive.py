@@ -46,7 +46,7 @@ def parse_size(text: str) -> int:
     unit = _UNITS.get(match[2].upper()) if match else None
     size = int(float(match[1]) * unit) if match and unit else 0
     if size < _SMALLEST_PART:
-        raise UsageError(f"{text!r} is no size of a part.", remedy="E.g. 60MB, 64MiB or 2GB; at least 1KB.")
+        raise UsageError(f"{text!r} is no size.", remedy="E.g. 60MB, 64MiB or 2GB; at least 1KB.")
     return size
 
 

@@ -148,7 +148,7 @@ class RegistryConnection:
                 return Answer(answer.status_code, answer.headers, bytes(body))
         except requests.RequestException as error:
             raise NotAskedError(
-                f"{reference.registry} cannot be reached: {_why(error)}",
+                f"{reference.registry} cannot be reached: {cause_of(error)}",
                 remedy="Run it again where there is network (HTTPS_PROXY and REQUESTS_CA_BUNDLE are respected).",
                 whole_registry=True,
             ) from error
@@ -244,7 +244,7 @@ def _locked(reference: Reference, what: str) -> NotAskedError:
     )
 
 
-def _why(error: requests.RequestException) -> str:
+def cause_of(error: Exception) -> str:
     """The cause in a few words: requests' own text names its internals."""
     reason: object = error
     while isinstance(reason, BaseException):

@@ -51,7 +51,7 @@ class Verification:
     """What came of it.
 
     Attributes:
-        folder: as it was named.
+        folder: what was verified, as it was named.
         passed: the steps that found nothing, in order.
         findings: why the report is refused; empty when it is verified.
         key: whose signature it bears; None when no trusted one was found.
@@ -59,7 +59,7 @@ class Verification:
         notes: what was not checked, and why.
     """
 
-    folder: Path
+    folder: str
     passed: tuple[str, ...]
     findings: tuple[Finding, ...]
     key: TrustedKey | None
@@ -77,28 +77,39 @@ class Verification:
         return Exit.OK if self.verified else Exit.FAILURE
 
 
-def verify(folder: Path, trusted: Mapping[str, TrustedKey]) -> Verification:
+def verify(folder: Path, trusted: Mapping[str, TrustedKey], *, named: str = "") -> Verification:
     """Checks everything that can be checked without an engine.
 
     Args:
         folder: the report's folder; anybody may have made it.
         trusted: keys that are trusted, by id: `bench.report.keys.trusted_keys`.
+        named: what the user named, where that is not the folder.
     """
     check = _Check()
     findings: tuple[Finding, ...] = ()
     try:
         with HostileFolder(folder) as opened:
             check.run(opened, trusted)
-    except RefusedError as refused:
-        findings = refused.findings
+    except RefusedError as error:
+        findings = error.findings
     return Verification(
-        folder=folder,
+        folder=named or str(folder),
         passed=tuple(check.passed),
         findings=findings,
         key=check.key,
         report=None if FIGURES not in check.passed else check.report,
         notes=tuple(check.notes),
     )
+
+
+def refused(named: str, findings: tuple[Finding, ...]) -> Verification:
+    """What came of a report that was refused before it was in a folder.
+
+    Args:
+        named: what the user named.
+        findings: why.
+    """
+    return Verification(folder=named, passed=(), findings=findings, key=None, report=None, notes=())
 
 
 @dataclass(slots=True)

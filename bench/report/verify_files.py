@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from bench.report import folder_files as files
+from bench.report.verify_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,8 @@ LIMITS: Final = {
     files.MARKDOWN: 1 * MEBIBYTE,
     files.PAGE: 16 * MEBIBYTE,
     files.ATTESTATION: 1 * MEBIBYTE,
+    files.TEST_RESULT: 1 * MEBIBYTE,
+    files.MODEL_SIGNATURE: 1 * MEBIBYTE,
     files.SIGNER: 4096,
 }
 """Bytes by file name: several times what a million requests over a day need."""
@@ -37,6 +40,8 @@ ENGINE_LOG_LIMIT: Final = 512 * MEBIBYTE
 """Bytes. Logs are hashed in pieces and never held in memory."""
 FILE_COUNT_LIMIT: Final = 1024
 """Entries in the folder: nine files and a log for every engine start."""
+TOTAL_LIMIT: Final = 2048 * MEBIBYTE
+"""Bytes of all files together: every kind at its limit, and a gigabyte and a half of logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,17 @@ class Finding:
         file: name of the file within the folder; a hostile name is shown escaped.
         reason: what is wrong with it.
         remedy: what to do, where there is something to do.
+
+    File and reason may quote what somebody hostile wrote: they are kept in a form that is safe to print.
     """
 
     file: str
     reason: str
     remedy: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file", printable(self.file, 300))
+        object.__setattr__(self, "reason", printable(self.reason, 600))
 
 
 class RefusedError(Exception):
@@ -143,7 +154,7 @@ class HostileFolder:
 
     def _open(self, name: str) -> int:
         if not files.is_report_file(name):
-            raise RefusedError(_no_such_name(name))
+            raise RefusedError(no_such_name(name))
         try:
             # Non-blocking, because opening a named pipe would wait for its writer for ever.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -161,12 +172,12 @@ class HostileFolder:
     @staticmethod
     def _fault(name: str, status: os.stat_result) -> Finding | None:
         if not files.is_report_file(name):
-            return _no_such_name(name)
+            return no_such_name(name)
         if stat.S_ISLNK(status.st_mode):
             return Finding(name, "is a symbolic link; a report holds plain files only")
         if not stat.S_ISREG(status.st_mode):
             return Finding(name, "is no plain file")
-        return _too_large(name) if status.st_size > _limit(name) else None
+        return too_large(name, status.st_size)
 
 
 def shown(name: str) -> str:
@@ -178,10 +189,16 @@ def _limit(name: str) -> int:
     return LIMITS.get(name, ENGINE_LOG_LIMIT)
 
 
-def _no_such_name(name: str) -> Finding:
+def no_such_name(name: str) -> Finding:
+    """Why a file of this name is refused, which no finished report has."""
     if name == files.RUNNING_RECORDS:
         return Finding(name, "is there: the run is still going on, or was cut off", "After a cut: just finish FOLDER")
     return Finding(shown(name), "no report has a file of this name", "Take it out of the folder if it is yours.")
+
+
+def too_large(name: str, size: int) -> Finding | None:
+    """Why a file of so many bytes is refused; None where it may be as large."""
+    return _too_large(name) if size > _limit(name) else None
 
 
 def _too_large(name: str) -> Finding:

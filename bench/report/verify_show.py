@@ -28,13 +28,14 @@ ALLOW_LIST: Final = REPOSITORY / "keys"
 """Public keys that this checkout trusts."""
 
 
-def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = False) -> int:
+def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = False, named: str = "") -> int:
     """Verifies a report and prints the outcome.
 
     Args:
         folder: of the report.
         extra_keys: files with public keys that the user trusts.
         as_json: print one JSON object instead of text.
+        named: what the user named, where that is not the folder.
 
     Returns:
         The exit code.
@@ -42,7 +43,12 @@ def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = 
     Raises:
         StreamproofError: a key file that is none.
     """
-    found = verify(folder, trusted_keys(allow_list=ALLOW_LIST, extra=extra_keys))
+    trusted = trusted_keys(allow_list=ALLOW_LIST, extra=extra_keys)
+    return show(verify(folder, trusted, named=named), as_json=as_json)
+
+
+def show(found: Verification, *, as_json: bool = False) -> int:
+    """Prints an outcome, as text or as one JSON object; returns the exit code."""
     if as_json:
         sys.stdout.write(canonical_json(as_data(found)).decode())
     else:
@@ -53,7 +59,7 @@ def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = 
 def as_data(found: Verification) -> dict[str, object]:
     """The outcome for scripts."""
     return {
-        "folder": str(found.folder),
+        "folder": found.folder,
         "verified": found.verified,
         "passed": list(found.passed),
         "key": None if found.key is None else {"id": found.key.key_id, "origin": found.key.origin},
