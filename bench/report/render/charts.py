@@ -135,8 +135,8 @@ class Plot:
         """Vertical position in pixels from the top of the plane."""
         return round((1 - self._y.share(y)) * self._height, 1)
 
-    def grid(self, *, x_title: str = "", y_title: str = "") -> None:
-        """Lines at the ticks of y, ticks at those of x, all labels."""
+    def grid(self, *, x_title: str = "", y_title: str = "", y_title_px: int = 10) -> None:
+        """Lines at the ticks of y, ticks at those of x, all labels; the title of y stands so far above the plane."""
         for value, text in self._y.ticks:
             self._flat(self.down(value), "grid")
             self._text("0", self.down(value), text, "tick-y")
@@ -148,13 +148,27 @@ class Plot:
         if x_title:
             self._text("100%", self._height + 32, x_title, "title-x")
         if y_title:
-            self._text("0", -10, y_title, "title-y")
+            self._text("0", -y_title_px, y_title, "title-y")
 
     def shade(self, low: float, high: float, kind: str, title: str = "") -> None:
         """Fills the plane between two values of x."""
         left, right = self._x.share(low) * 100, self._x.share(high) * 100
         self._add(
             "rect", _title(title), x=f"{left:.2f}%", width=f"{right - left:.2f}%", y=0, height=self._height, class_=kind
+        )
+
+    def bar(self, across: Place, upright: Place, kind: str, title: str) -> None:
+        """Fills what lies between two values of x and two of y, each pair with the lower first."""
+        begin, end = (self._x.share(x) * 100 for x in across)
+        foot, top = (self.down(y) for y in upright)
+        self._add(
+            "rect",
+            _title(title),
+            x=f"{begin:.2f}%",
+            width=f"{end - begin:.2f}%",
+            y=top,
+            height=round(foot - top, 1),
+            class_=kind,
         )
 
     def level(self, y: float, kind: str, label: str = "") -> None:
@@ -240,15 +254,17 @@ class Plot:
         for down, (_, name, kind) in zip(spread([down for down, _, _ in placed], LABEL_PX), placed, strict=True):
             self._text("100%", down, name, f"end {kind}")
 
-    def svg(self, label: str, *, kind: str = "") -> Markup:
+    def svg(self, label: str, *, says: str = "", kind: str = "") -> Markup:
         """The chart.
 
         Args:
-            label: what it shows, for those who cannot see it; the figures stand in a table beside it.
+            label: what it is, for those who cannot see it.
+            says: what can be read from it, likewise; the figures stand in a table beneath it.
             kind: further class of the style sheet.
         """
         return tag(
             "svg",
+            *([tag("desc", says)] if says else []),
             *self._drawn,
             class_=f"chart {kind}".rstrip(),
             role="img",
@@ -291,13 +307,6 @@ def spread(places: Sequence[float], least: float) -> list[float]:
             middle, size = (before * many + middle * size) / (many + size), many + size
         blocks.append((middle, size))
     return [middle + (index - (size - 1) / 2) * least for middle, size in blocks for index in range(size)]
-
-
-def evenly(length: int, most: int) -> list[int]:
-    """Indices of at most `most` (2 or more) of `length` things, evenly spaced, the first and the last among them."""
-    if length <= most:
-        return list(range(length))
-    return [round(index * (length - 1) / (most - 1)) for index in range(most)]
 
 
 def _title(text: str) -> Markup:

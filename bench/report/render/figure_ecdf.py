@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.report.render.charts import Plot, evenly, seconds_axis, share_axis
+from bench.report.estimates import estimate
+from bench.report.render import words
+from bench.report.render.charts import Plot, seconds_axis, share_axis
+from bench.report.render.tables import Cell, Row, Table
+from bench.report.render.thinning import evenly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +23,9 @@ STEPS_DRAWN: Final = 300
 """More steps than the plane has pixels cannot be seen: this many ranks are drawn, evenly spaced, the fastest and the
 slowest request always among them."""
 COLOURS: Final = 8
-"""Classes `s0` to `s7` of the style sheet; further curves begin again and are told apart by their names."""
+"""Classes `s0` to `s7` of the style sheet, each with a colour and a dash; further curves begin again."""
+SHARES: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+"""At which the table tells the curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,55 @@ def ecdf_figure(curves: Sequence[Curve], *, what: str, budget_s: float | None = 
     """
     slowest = max(float(curve.sample.values[-1]) for curve in curves)
     plot = Plot(seconds_axis(slowest), share_axis(), height=HEIGHT_PX)
-    plot.grid(x_title=what, y_title="share of requests")
+    plot.grid(x_title=what, y_title="share of requests", y_title_px=24)
     plot.level(0.95, "guide", "95 %")
     if budget_s is not None and budget_s <= slowest:
         plot.upright(budget_s, "budget", label="budget")
     for number, curve in enumerate(curves):
         plot.curve(_steps(curve.sample), f"curve s{number % COLOURS}")
-    return plot.svg(f"Distribution of {what} by operating point; percentiles stand in the table of operating points")
+    within = [f"{_within(curve.sample, budget_s)} at {curve.name}" for curve in curves] if budget_s is not None else []
+    return plot.svg(
+        f"Distribution of {what} by operating point",
+        says=f"Within {words.seconds(budget_s)}: {', '.join(within)}." if within else "",
+        kind="tall",
+    )
+
+
+def ecdf_table(curves: Sequence[Curve], *, what: str, budget_s: float) -> Table:
+    """The same distributions as figures.
+
+    Args:
+        curves: as drawn.
+        what: the metric.
+        budget_s: how many requests were at most that long is a column of its own.
+    """
+    rows: list[Row] = []
+    for curve in curves:
+        found = [estimate(curve.sample, share) for share in SHARES]
+        figures = [Cell(words.estimate(each), words.interval(each)) for each in found]
+        rows.append((curve.name, _within(curve.sample, budget_s), *figures))
+    return Table(
+        summary=f"Distribution of {what} as a table",
+        caption=f"Share of requests within {words.seconds(budget_s)}, failures being late, and the {what} that so "
+        "large a share of requests did not exceed, with its 95 % interval.",
+        heads=("point", f"within {words.seconds(budget_s)}", *(f"{share * 100:g} %" for share in SHARES)),
+        rows=tuple(rows),
+    )
+
+
+def thinned(curves: Sequence[Curve]) -> str:
+    """What of the curves is not drawn, in words; empty where all of it is."""
+    longest = max(len(curve.sample.values) for curve in curves)
+    if longest <= STEPS_DRAWN:
+        return ""
+    return (
+        f"Of a curve, at most {STEPS_DRAWN} steps are drawn, evenly spaced by rank, the fastest and the slowest "
+        f"request among them: no curve lies off by more than {words.percent(1 / (STEPS_DRAWN - 1))} of the requests."
+    )
+
+
+def _within(sample: Sample, limit_s: float) -> str:
+    return words.percent(1 - sample.over(limit_s) / sample.n)
 
 
 def _steps(sample: Sample) -> list[tuple[float, float]]:

@@ -29,11 +29,13 @@ class Limit:
         load: streams, or concurrent requests.
         limit_s: seconds.
         name: the claim's short name.
+        judged: whether this measurement can be compared with it.
     """
 
     load: int
     limit_s: float
     name: str
+    judged: bool = True
 
 
 def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budget_s: float, *, unit: str) -> Markup:
@@ -56,13 +58,18 @@ def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budge
     plot.grid(x_title=unit, y_title="E2E")
     plot.level(budget_s, "budget")
     for limit in limits:
-        plot.rung((limit.load, limit.limit_s), "limit", f"{limit.name}: at most {words.seconds(limit.limit_s)}")
+        kind, other = ("limit", "") if limit.judged else ("limit other", ", not comparable")
+        plot.rung((limit.load, limit.limit_s), kind, f"{limit.name}: at most {words.seconds(limit.limit_s)}{other}")
     for name in PERCENTILES:
         _series(plot, name, placed)
     ends = [(last, name, name) for name in PERCENTILES if (last := _of(placed[-1][1], name).value) is not None]
     plot.names_at_end([*ends, (budget_s, "budget", "budget-label")])
+    known = [f"{words.seconds(p95)} at {load:,}" for load, latency in placed if (p95 := latency.p95.value) is not None]
     return plot.svg(
-        f"E2E percentiles against {unit}; the figures stand in the table of operating points", kind="wide-end"
+        f"E2E percentiles against {unit}",
+        says=f"p95: {', '.join(known) or 'not known'} {unit}. The budget is {words.seconds(budget_s)}. All figures "
+        "stand in the table of operating points.",
+        kind="wide-end",
     )
 
 

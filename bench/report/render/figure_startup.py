@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.report.render import words
 from bench.report.render.charts import Axis, Plot, seconds_axis
+from bench.report.render.tables import Table
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -26,4 +27,17 @@ def startup_figure(start: EngineStarted) -> Markup:
         took = words.seconds(max(0.0, stage.end_s - stage.start_s))
         plot.strokes([[(stage.start_s, y), (stage.end_s, y)]], "stage", title=f"{stage.name}: {took}")
         plot.note(0, rows - row - 0.38, f"{stage.name}, {took}", "row-name")
-    return plot.svg("Stages of the engine's start; the figures stand in the labels", kind="rows")
+    return plot.svg("Stages of the engine's start", says=f"Ready after {words.seconds(start.ready_s)}.", kind="rows")
+
+
+def startup_table(start: EngineStarted) -> Table:
+    """The same stages as figures."""
+    return Table(
+        summary=f"Start of run {start.run + 1} as a table",
+        caption="Stages of the start, since the process was started.",
+        heads=("stage", "began", "took"),
+        rows=tuple(
+            (stage.name, words.seconds(stage.start_s), words.seconds(max(0.0, stage.end_s - stage.start_s)))
+            for stage in start.stages
+        ),
+    )

@@ -6,7 +6,7 @@ prefill), and decoding (until the last byte). A failure is one part of its own.
 Thinning, said under the figure: whole streams are left out, never requests of a stream that is drawn, so that an idle
 stream is one that was idle. The streams drawn are evenly spaced, at most `ROWS_DRAWN` of them, and as many as keep the
 figure under its share of `BARS_DRAWN` requests. Only where a single stream has more than that are its requests thinned,
-evenly; failures are then thinned apart from the others.
+evenly; failures are then thinned apart from the others. Events of the engine are thinned too, each kind apart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bench.report.render.charts import Axis, Plot, clock_axis, evenly
+from bench.report.render import words
+from bench.report.render.charts import Axis, Plot, clock_axis
+from bench.report.render.tables import Cell, Row, Table
+from bench.report.render.thinning import evenly, of_each_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +35,9 @@ BARS_DRAWN: Final = 24_000
 FIGURE_BARS: Final = 5_000
 """Requests drawn in one timeline at most."""
 EVENTS_DRAWN: Final = 100
+"""Of each kind."""
+PHASES: Final = {"prime": "priming", "ramp": "ramp", "steady": "measured window", "drain": "drain"}
+"""The phases of a point as people read them."""
 PLANE_PX: Final = 260
 """Least and usual height of the plane."""
 ROW_LIMITS_PX: Final = (4.0, 14.0)
@@ -83,6 +89,7 @@ class Timeline:
         figure: the chart.
         drawn, requests: bars drawn, of how many.
         rows, streams: rows drawn, of how many.
+        marked, events: events of the engine drawn, of how many at this point.
     """
 
     figure: Markup
@@ -90,6 +97,8 @@ class Timeline:
     requests: int
     rows: int
     streams: int
+    marked: int
+    events: int
 
 
 def timeline_figure(
@@ -113,9 +122,11 @@ def timeline_figure(
     row_px = min(ROW_LIMITS_PX[1], max(ROW_LIMITS_PX[0], PLANE_PX / len(shown)))
     plot = Plot(clock_axis(low, high), Axis(0, len(shown)), height=round(row_px * len(shown)))
     for phase in phases:
-        plot.shade(phase.start_s, phase.end_s, f"phase {phase.name}", phase.name)
+        plot.shade(phase.start_s, phase.end_s, f"phase {phase.name}", PHASES.get(phase.name, phase.name))
     plot.grid(x_title="since the run began")
-    for event in _visible(events, low, high):
+    inside = [event for event in events if low <= event.t <= high]
+    marked = [inside[index] for index in of_each_kind([event.event for event in inside], EVENTS_DRAWN)]
+    for event in marked:
         plot.upright(event.t, f"event {event.event}", title=f"{event.event}: {event.line}")
     row_of = {int(stream): len(shown) - row - 0.5 for row, stream in enumerate(shown)}
     thickness = round(max(1.5, row_px * 0.7), 1)
@@ -126,8 +137,53 @@ def timeline_figure(
             if finish > begin  # false for NaN too: no such part
         ]
         plot.strokes(lines, kind, thickness=thickness)
-    figure = plot.svg(f"Requests over time, {label}: a row a stream, a bar a request", kind="timeline")
-    return Timeline(figure, len(kept.stream), len(bars.stream), len(shown), len(streams))
+    figure = plot.svg(
+        f"Requests over time, {label}",
+        says=f"A row a stream, a bar a request: {words.plural(len(bars.stream), 'request')} of "
+        f"{words.plural(len(streams), 'stream')}, {int(bars.failed.sum()):,} failed; "
+        f"{words.plural(len(inside), 'event')} of the engine.",
+        kind="timeline",
+    )
+    return Timeline(figure, len(kept.stream), len(bars.stream), len(shown), len(streams), len(marked), len(inside))
+
+
+def timeline_table(bars: Bars, phases: Sequence[Span], events: Sequence[EngineEvent], *, label: str) -> Table:
+    """What happened in each phase of one point of one run.
+
+    Args:
+        bars: as drawn, before they were thinned.
+        phases: of the point, in order.
+        events: of the engine, of the same run.
+        label: names point and run.
+    """
+    rows: list[Row] = []
+    for phase in phases:
+        inside = bars.take((bars.intended >= phase.start_s) & (bars.intended < phase.end_s))
+        met = sum(phase.start_s <= event.t < phase.end_s for event in events)
+        parts = [_lengths(end - start) for _, start, end in _parts(inside)[:3]]
+        rows.append(
+            (
+                Cell(PHASES.get(phase.name, phase.name), f"{words.clock(phase.start_s)} to {words.clock(phase.end_s)}"),
+                words.count(len(inside.stream)),
+                words.count(int(inside.failed.sum())),
+                *parts,
+                words.count(met),
+            )
+        )
+    return Table(
+        summary=f"Phases of {label} as a table",
+        caption="Requests by the phase in which they were due, and how long their parts took: the median, and below it "
+        "the longest. Events are those of the engine's log.",
+        heads=("phase", "requests", "failed", "waiting in the client", "until the first token", "decoding", "events"),
+        rows=tuple(rows),
+    )
+
+
+def _lengths(lengths: NDArray[np.float64]) -> Cell:
+    known = lengths[~np.isnan(lengths)]
+    if not len(known):
+        return Cell(words.ABSENT)
+    return Cell(words.seconds(float(np.median(known))), f"at most {words.seconds(float(known.max()))}")
 
 
 def _rows(requests: NDArray[np.int64], most: int) -> list[int]:
@@ -159,8 +215,3 @@ def _parts(bars: Bars) -> list[tuple[str, NDArray[np.float64], NDArray[np.float6
         ("decode", np.where(fine, bars.first_token, nothing), bars.done),
         ("failed", np.where(bars.failed, bars.intended, nothing), bars.done),
     ]
-
-
-def _visible(events: Sequence[EngineEvent], low: float, high: float) -> list[EngineEvent]:
-    inside = [event for event in events if low <= event.t <= high]
-    return [inside[index] for index in evenly(len(inside), EVENTS_DRAWN)]

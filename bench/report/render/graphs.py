@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Final
 from bench.explain.graphs.coverage import DEFAULT_INTERVAL_S, Window, coverage_of
 from bench.observe.observations import GraphTable
 from bench.report.render import words
+from bench.report.render.figure_graphs import graphs_figure
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from bench.report.evidence import Evidence
     from bench.report.model import Report
 
@@ -22,6 +25,7 @@ class GraphUse:
     """What the page says.
 
     Attributes:
+        figure: a bar a graph.
         summary: in words.
         mode: that the engine was set to.
         rows: (size, steps that replayed it whole, in pieces, tokens, padded tokens, padding as a share).
@@ -29,6 +33,7 @@ class GraphUse:
         without: steps without a graph, as text; empty where there are none.
     """
 
+    figure: Markup
     summary: str
     mode: str
     rows: tuple[tuple[str, str, str, str, str, str], ...]
@@ -51,6 +56,7 @@ def graph_use(report: Report, evidence: Evidence) -> GraphUse | None:
     named = [f"{words.plural(count, 'step')} of {tokens:,}" for tokens, count in often[:_WITHOUT_SHOWN]]
     more = len(often) - _WITHOUT_SHOWN
     return GraphUse(
+        figure=graphs_figure(coverage),
         summary=f"{words.plural(coverage.steps, 'step')} were seen in {coverage.covered_s:g} of "
         f"{coverage.window_s:.0f} s of the measured windows: {words.percent(coverage.covered)} replayed a graph, and "
         f"padding was {words.percent(coverage.padding)} of the tokens.",

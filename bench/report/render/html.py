@@ -16,8 +16,10 @@ from markupsafe import Markup
 from bench.report import verify_words
 from bench.report.folder_evidence import recipe_toml
 from bench.report.render import words
+from bench.report.render.drawings import BUDGET_S
 from bench.report.render.environments import html_environment
-from bench.report.render.verdict import CHECK_TONES, CLAIM_TONES
+from bench.report.render.tables import cell
+from bench.report.render.verdict import CHECK_TONES, CLAIM_TONES, within_budget
 from bench.report.render.view import view_of
 
 if TYPE_CHECKING:
@@ -27,7 +29,14 @@ if TYPE_CHECKING:
 STYLE: Final = files("bench.report.render").joinpath("templates/style.css").read_text(encoding="utf-8")
 
 _ENVIRONMENT: Final = html_environment(
-    "bench.report.render", words=words, claim_tones=CLAIM_TONES, check_tones=CHECK_TONES, verified=verify_words
+    "bench.report.render",
+    words=words,
+    claim_tones=CLAIM_TONES,
+    check_tones=CHECK_TONES,
+    verified=verify_words,
+    as_cell=cell,
+    budget_s=BUDGET_S,
+    within_budget=within_budget,
 )
 
 

@@ -59,10 +59,13 @@ class Samples:
         )
 
     def phases(self, run: int, point: int) -> list[Span]:
-        """The phases of one point of one run that have both ends, in order."""
+        """The phases of one point of one run that have both ends, in order; a window that was cut off has one too."""
         phases = self.measurement.seen.phases.get((run, point))
         if phases is None:
             return []
         names = ("prime", "ramp", "steady", "drain", "done")
         begun = [(name, time) for name in names if (time := getattr(phases, name)) is not None]
-        return [Span(name, time, after) for (name, time), (_, after) in pairwise(begun)]
+        spans = [Span(name, time, after) for (name, time), (_, after) in pairwise(begun)]
+        if phases.steady is not None and phases.drain is None:
+            spans.append(Span("steady", phases.steady, self.measurement.windows[run, point].end))
+        return spans

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.explain.search.show import cliff_line
+from bench.explain.search.show import cliff_line, interval_of, measure_of
 from bench.report.render import words
 from bench.report.render.charts import Axis, Plot, seconds_axis
+from bench.report.render.tables import Cell, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ class SearchView:
         tone: class of the style sheet.
         figure: the curve; None where no percentile is known.
         caption: under it.
+        table: the same points as figures.
         proofs: (setting, verdict, replicates, requests, broke the limit, design effect, certifies up to, refutes from,
             confidence).
         cliffs: each a sentence.
@@ -44,6 +46,7 @@ class SearchView:
     tone: str
     figure: Markup | None
     caption: str
+    table: Table
     proofs: tuple[tuple[str, ...], ...]
     cliffs: tuple[str, ...]
     notes: tuple[str, ...]
@@ -64,6 +67,7 @@ def _view(outcome: SearchOutcome) -> SearchView:
         tone="good" if outcome.found else "bad",
         figure=_figure(outcome),
         caption=_caption(outcome),
+        table=_table(outcome),
         proofs=tuple(
             (
                 proof.setting if question.axis == "streams" else f"gap {proof.value:g} s",
@@ -129,7 +133,25 @@ def _figure(outcome: SearchOutcome) -> Markup | None:
     for each in known:
         _dot(plot, each)
     plot.names_at_end([(limit, "limit", "budget-label")])
-    return plot.svg(f"{name} against {unit}; the certificates stand in the table below", kind="wide-end")
+    return plot.svg(f"{name} against {unit}", says=outcome.says, kind="wide-end")
+
+
+def _table(outcome: SearchOutcome) -> Table:
+    return Table(
+        summary="The points of the search as a table",
+        caption="All points of a setting together.",
+        heads=("setting", "points", "requests", "broke the limit", measure_of(outcome)),
+        rows=tuple(
+            (
+                each.setting,
+                words.count(len(each.points)),
+                words.count(each.n),
+                words.count(each.bad),
+                Cell(words.seconds(each.latency_s), interval_of(each)),
+            )
+            for each in outcome.measured
+        ),
+    )
 
 
 def _dot(plot: Plot, each: Measured) -> None:

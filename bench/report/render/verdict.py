@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from bench.report.render.words import plural, sentence
+from bench.report.render.words import plural, seconds, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.report.model import Check, Report
+    from bench.report.model import Check, Estimate, Report
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
@@ -38,6 +38,26 @@ class Headline:
     tone: Tone
     says: str
     details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A verdict in a few words, and how it is coloured."""
+
+    tone: Tone
+    says: str
+
+
+def within_budget(report: Report, estimate: Estimate, budget_s: float) -> Badge | None:
+    """How a percentile lies to a limit, by its whole interval; None where there is no figure or it proves nothing."""
+    if report.partial or not report.valid or (estimate.value is None and not estimate.among_failures):
+        return None
+    limit = seconds(budget_s)
+    if estimate.high is not None and estimate.high <= budget_s:
+        return Badge("good", f"within {limit}")
+    if estimate.low is None or estimate.low > budget_s:
+        return Badge("bad", f"over {limit}")
+    return Badge("warn", f"about {limit}")
 
 
 def headline(report: Report) -> Headline:

@@ -1,0 +1,85 @@
+"""What the engine's log told while requests were under way, as rows of text: the timelines mark the same events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.report.render import words
+from bench.report.render.figure_timeline import EVENTS_DRAWN, PHASES
+from bench.report.render.thinning import of_each_kind
+
+if TYPE_CHECKING:
+    from bench.observe.observations import EngineEvent
+    from bench.report.model import Report
+    from bench.report.render.samples import Samples
+
+NAMES: Final = {
+    "jit": "kernel compiled",
+    "graph_capture": "graph captured",
+    "preemption": "request preempted",
+    "error": "error",
+    "warning": "warning",
+    "died": "engine died",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One event.
+
+    Attributes:
+        run: from 1.
+        when: since the run began.
+        where: point and phase.
+        name: what it means.
+        line: of the log, as it was written.
+        number: of that line; empty where there is no log.
+    """
+
+    run: int
+    when: str
+    where: str
+    name: str
+    line: str
+    number: str
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Those that are listed, in order of time, and how many are not: at points, and before, between and after them."""
+
+    rows: tuple[EventRow, ...]
+    left_out: int
+    elsewhere: int
+
+
+def events_of(report: Report, samples: Samples) -> Events:
+    """The events at the report's points; those that the timelines mark."""
+    places = [
+        (window.run, span.start_s, span.end_s, f"{point.label}, {PHASES.get(span.name, span.name)}")
+        for point in report.points
+        for window in point.runs
+        for span in samples.phases(window.run, point.index)
+    ]
+    found = []
+    for event in sorted(samples.measurement.seen.events, key=lambda event: (event.run, event.t)):
+        where = next(
+            (name for run, start, end, name in places if run == event.run and start <= event.t < end),
+            None,
+        )
+        if where is not None:
+            found.append(_row(event, where))
+    chosen = [found[index] for index in of_each_kind([row.name for row in found], EVENTS_DRAWN)]
+    return Events(tuple(chosen), len(found) - len(chosen), len(samples.measurement.seen.events) - len(found))
+
+
+def _row(event: EngineEvent, where: str) -> EventRow:
+    return EventRow(
+        run=event.run + 1,
+        when=words.clock(event.t),
+        where=where,
+        name=NAMES[event.event],
+        line=event.line,
+        number="" if event.line_number is None else words.count(event.line_number),
+    )
