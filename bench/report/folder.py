@@ -20,15 +20,16 @@ from bench.report.model import Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
 from bench.report.table import convert
+from bench.report.trust import model_signature, test_result
 from recipes.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from bench.report.evidence import Evidence
     from bench.report.folder_evidence import Provenance
-    from bench.report.keys import Signer
+    from bench.report.keys import Attester
     from recipes.schema import Recipe
 
 KILLED: Final = "the client ended without a word: it was killed, or the machine went down"
@@ -64,12 +65,12 @@ def begin(reports: Path, recipe: Recipe, provenance: Provenance, environment: Ma
     return folder
 
 
-def finish(folder: Path, *, signer: Signer | None = None, now: datetime | None = None) -> Report:
+def finish(folder: Path, *, signer: Attester | None = None, now: datetime | None = None) -> Report:
     """Makes the report of what lies in the folder, and signs it. What was finished before is made anew.
 
     Args:
         folder: with at least the two files of `begin`.
-        signer: by default this user's own key, made on first use.
+        signer: who signs; by default this user's own key, made on first use.
         now: when it is signed; by default now.
 
     Raises:
@@ -87,7 +88,7 @@ def finish(folder: Path, *, signer: Signer | None = None, now: datetime | None =
     report = build_report(evidence)
     for name, content in rendered(report, evidence).items():
         files.write_whole(folder / name, content)
-    sign_folder(folder, report, signer or keys.own_signer(), now or datetime.now(UTC))
+    sign_folder(folder, report, test_result.tested(evidence), signer or keys.own_signer(), now or datetime.now(UTC))
     return report
 
 
@@ -103,19 +104,23 @@ def rendered(report: Report, evidence: Evidence) -> dict[str, bytes]:
     }
 
 
-def sign_folder(folder: Path, report: Report, signer: Signer, now: datetime) -> None:
-    """Signs every file of a finished folder.
+def sign_folder(
+    folder: Path, report: Report, subjects: Iterable[test_result.Subject], signer: Attester, now: datetime
+) -> None:
+    """Signs every file of a finished folder: its test result, then the report with that, then the whole folder.
 
     Args:
         folder: of the report.
         report: what its `report.json` says.
-        signer: whose key signs.
+        subjects: what was tested: `bench.report.trust.test_result.tested`.
+        signer: who signs.
         now: an aware time.
 
     Raises:
-        StreamproofError: the folder holds something that no report has, or cannot be written.
+        StreamproofError: the folder holds something that no report has, cannot be written, or cannot be signed.
     """
-    names = sorted(path.name for path in folder.iterdir() if path.name not in files.UNSIGNED)
+    made_here = {files.SIGNER, *files.SIGNATURES}
+    names = sorted(path.name for path in folder.iterdir() if path.name not in made_here)
     foreign = [name for name in names if not files.is_report_file(name)]
     if foreign:
         raise StreamproofError(
@@ -123,9 +128,18 @@ def sign_folder(folder: Path, report: Report, signer: Signer, now: datetime) -> 
             remedy=f"Take it out, then: just finish {folder}",
         )
     digests = {name: files.file_sha256(folder / name) for name in names}
+
+    def write(name: str, content: bytes) -> None:
+        files.write_whole(folder / name, content)
+        digests[name] = files.sha256(content)
+
+    key = keys.public_pem(signer.public)
+    write(files.TEST_RESULT, signer.attest(test_result.statement(report, subjects, digests)))
     summary = sign.predicate(report, now.astimezone(UTC).isoformat(timespec="seconds"))
-    files.write_whole(folder / files.SIGNER, keys.public_pem(signer.public))
-    files.write_whole(folder / files.ATTESTATION, sign.bundle(sign.statement(digests, summary), signer))
+    write(files.ATTESTATION, signer.attest(sign.statement(digests, summary)))
+    write(files.SIGNER, key)
+    whole = model_signature.statement(folder.name, digests)
+    write(files.MODEL_SIGNATURE, signer.attest(whole, hint=model_signature.hint(key)))
 
 
 def _sweep(folder: Path) -> None:

@@ -28,7 +28,12 @@ ENVIRONMENT: Final = "environment.json"
 MARKDOWN: Final = "report.md"
 PAGE: Final = "report.html"
 ATTESTATION: Final = "attestation.sigstore.json"
+"""Signs every file of the folder but itself, the key, and the model signature."""
+TEST_RESULT: Final = "test-result.sigstore.json"
+"""Says what the verdicts say of image, checkpoint and recipe. Reports of streamproof 0.2 and before have none."""
 SIGNER: Final = "signer.pub.pem"
+MODEL_SIGNATURE: Final = "model.sig"
+"""The folder's OpenSSF model signature, over every file but itself; goes with `TEST_RESULT`."""
 
 RUNNING_RECORDS: Final = "requests.jsonl"
 """The records while a run is under way, a line each; `RECORDS` takes its place at the end."""
@@ -37,8 +42,10 @@ EVIDENCE: Final = (RECIPE, ENVIRONMENT, OBSERVATIONS, RECORDS)
 """What every figure and verdict is computed from."""
 RENDERED: Final = (REPORT, MARKDOWN, PAGE)
 """What is computed from the evidence."""
-UNSIGNED: Final = (ATTESTATION, SIGNER)
-"""What the signature cannot cover: itself and the key to check it with."""
+UNSIGNED: Final = (ATTESTATION, SIGNER, MODEL_SIGNATURE)
+"""What the attestation does not cover: itself, the key to check it with, and what is written after it."""
+SIGNATURES: Final = (TEST_RESULT, ATTESTATION, MODEL_SIGNATURE)
+"""In the order in which they are made."""
 
 _BESIDE: Final = re.compile(r"\..+\.[0-9a-f]{16}")
 ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})\.log")
@@ -51,7 +58,7 @@ def engine_log(run: int) -> str:
 
 def is_report_file(name: str) -> bool:
     """Whether a finished report folder may hold a file of this name."""
-    return name in EVIDENCE + RENDERED + UNSIGNED or ENGINE_LOG.fullmatch(name) is not None
+    return name in EVIDENCE + RENDERED + UNSIGNED + SIGNATURES or ENGINE_LOG.fullmatch(name) is not None
 
 
 def folder_of(reports: Path, target: str, fingerprint: str, started_at: datetime) -> Path:

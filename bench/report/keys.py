@@ -5,6 +5,9 @@ Everybody who makes reports has one ECDSA P-256 key. It is made on first use and
 others to verify the reports, its owner has the public half added to the allow list, the repository's folder `keys/`.
 
 A key's id is the SHA-256 of its DER SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7), in lower-case hex.
+
+Trust may be limited in time and withdrawn: `bench.report.trust.allow_list` says how that is written. What an allow list
+says of a key counts whoever names it, on the command line too.
 """
 
 from __future__ import annotations
@@ -12,24 +15,49 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from bench.errors import StreamproofError, UsageError
+from bench.report import sign
 from bench.report.folder_files import beside, create, write_whole
+from bench.report.trust.allow_list import FILE, AllowList, read_allow_list
+from bench.report.trust.validity import ALWAYS, Validity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator
 
 PRIVATE_NAME: Final = "signer.key.pem"
 PUBLIC_NAME: Final = "signer.pub.pem"
+FORMER: Final = "former"
+"""Folder beside the own key: an allow list of the keys that were one's own before."""
 PEM_LIMIT: Final = 4096
 """Bytes. A P-256 key in PEM has fewer than 300; a file beyond this is no such key and is not read."""
+
+
+class Attester(Protocol):
+    """Whoever signs a report: a key of one's own, or an identity that an authority vouches for."""
+
+    @property
+    def public(self) -> ec.EllipticCurvePublicKey:
+        """The key that its signatures are checked with."""
+
+    def attest(self, payload: bytes, *, hint: str = "") -> bytes:
+        """Signs a statement.
+
+        Args:
+            payload: the statement.
+            hint: how the bundle shall name the key, where other tools expect another name than the key's id.
+
+        Returns:
+            A Sigstore bundle.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +72,10 @@ class Signer:
         """Its public half."""
         return self.private.public_key()
 
+    def attest(self, payload: bytes, *, hint: str = "") -> bytes:
+        """See `Attester`."""
+        return sign.bundle(payload, self, hint=hint)
+
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
@@ -53,11 +85,56 @@ class TrustedKey:
         key_id: see the module.
         public: the key.
         origin: where the trust comes from, for people ("your own key", "keys/ci.pem").
+        validity: for which time.
     """
 
     key_id: str
     public: ec.EllipticCurvePublicKey
     origin: str
+    validity: Validity = ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedIdentity:
+    """An identity whose keyless signatures the verifier trusts.
+
+    Attributes:
+        identity: see `bench.report.trust.allow_list.IdentityEntry`.
+        issuer: URL of who vouches for it.
+        origin: where the trust comes from, for people.
+        validity: for which time.
+    """
+
+    identity: str
+    issuer: str
+    origin: str
+    validity: Validity = ALWAYS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trust(Mapping[str, TrustedKey]):
+    """Everybody whom a verifier trusts. As a mapping: the keys by id, those that count for nothing left out.
+
+    Attributes:
+        by_id: keys by their id.
+        compromised: keys that would be trusted if somebody else could not use them.
+        identities: of keyless signatures.
+        instance: file that describes the Sigstore instance which vouches for identities; None for the public one.
+    """
+
+    by_id: Mapping[str, TrustedKey]
+    compromised: Mapping[str, TrustedKey]
+    identities: tuple[TrustedIdentity, ...] = ()
+    instance: Path | None = None
+
+    def __getitem__(self, key: str) -> TrustedKey:
+        return self.by_id[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_id)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
 
 
 def key_id(public: ec.EllipticCurvePublicKey) -> str:
@@ -142,31 +219,68 @@ def own_signer(folder: Path | None = None) -> Signer:
 
 
 def trusted_keys(
-    *, allow_list: Path | None, extra: Iterable[Path] = (), own_folder: Path | None = None
-) -> dict[str, TrustedKey]:
-    """Every key that a verifier trusts, by its id.
+    *,
+    allow_list: Path | None,
+    extra: Iterable[Path] = (),
+    own_folder: Path | None = None,
+    identities: Iterable[TrustedIdentity] = (),
+    instance: Path | None = None,
+) -> Trust:
+    """Everybody whom a verifier trusts.
 
     Args:
-        allow_list: folder of `*.pem` public keys; None or a missing folder adds none.
+        allow_list: folder of `*.pem` public keys, with `trust.toml`; None or a missing folder adds nobody.
         extra: files named on the command line.
         own_folder: where this user's own key lives; `keys_folder()` by default. No key is made there.
+        identities: named on the command line.
+        instance: see `Trust`.
 
     Raises:
-        StreamproofError: a file among them is not a P-256 public key.
+        StreamproofError: a file among them is not a P-256 public key, or an allow list cannot be read.
         UsageError: a file of `extra` cannot be read.
     """
     own_folder = keys_folder() if own_folder is None else own_folder
-    sources: list[tuple[Path, str]] = []
-    if (own_folder / PUBLIC_NAME).is_file():
-        sources.append((own_folder / PUBLIC_NAME, "your own key"))
-    if allow_list is not None and allow_list.is_dir():
-        sources += [(path, f"{allow_list.name}/{path.name}") for path in sorted(allow_list.glob("*.pem"))]
-    sources += [(path, str(path)) for path in extra]
     found: dict[str, TrustedKey] = {}
-    for path, origin in sources:
-        public = parse_public(_read_small(path), str(path))
-        found.setdefault(key_id(public), TrustedKey(key_id(public), public, origin))
-    return found
+    if (own_folder / PUBLIC_NAME).is_file():
+        _add(found, own_folder / PUBLIC_NAME, "your own key", ALWAYS)
+    listed = _add_listed(found, own_folder / FORMER, "your former key {}")
+    if allow_list is not None:
+        listed = (*listed, *_add_listed(found, allow_list, f"{allow_list.name}/{{}}"))
+    for path in extra:
+        _add(found, path, str(path), ALWAYS)
+    compromised = {name: key for name, key in found.items() if key.validity.compromised}
+    return Trust(
+        by_id={name: key for name, key in found.items() if name not in compromised},
+        compromised=compromised,
+        identities=(*identities, *listed),
+        instance=instance,
+    )
+
+
+def _add_listed(found: dict[str, TrustedKey], folder: Path, called: str) -> tuple[TrustedIdentity, ...]:
+    """Adds the keys of an allow list to `found`.
+
+    Returns:
+        Its identities.
+    """
+    listed = read_allow_list(folder) if folder.is_dir() else AllowList()
+    limits = {entry.file: entry.validity for entry in listed.keys}
+    for path in sorted(folder.glob("*.pem")):
+        _add(found, path, called.format(path.name), limits.get(path.name, ALWAYS))
+    return tuple(
+        TrustedIdentity(entry.identity, entry.issuer, called.format(FILE), entry.validity)
+        for entry in listed.identities
+    )
+
+
+def _add(found: dict[str, TrustedKey], path: Path, origin: str, validity: Validity) -> None:
+    """Adds a key; of one that is there, the first origin stays, and the last limit unless it is compromised."""
+    public = parse_public(_read_small(path), str(path))
+    name = key_id(public)
+    if name not in found:
+        found[name] = TrustedKey(name, public, origin, validity)
+    elif validity.limited and not found[name].validity.compromised:
+        found[name] = replace(found[name], validity=validity)
 
 
 def _read_small(path: Path) -> bytes:

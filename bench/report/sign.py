@@ -1,5 +1,8 @@
 """Signs a report: an in-toto Statement over its files, in a DSSE envelope, in a Sigstore bundle.
 
+A report bears three such bundles, by one signer: `test-result.sigstore.json` (`bench.report.trust.test_result`), this
+one, which signs that file and every other but the key, and `model.sig` (`bench.report.trust.model_signature`).
+
 Formats, so that tools which we did not write can check a report:
 
 - in-toto Statement v1, https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md: the subjects are the
@@ -21,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from bench.report.folder_files import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench.report.keys import Signer
     from bench.report.model import Report
@@ -68,29 +71,50 @@ def predicate(report: Report, signed_at: str) -> dict[str, Any]:
 
 
 def statement(digests: Mapping[str, str], summary: Mapping[str, Any]) -> bytes:
-    """The in-toto Statement.
+    """The in-toto Statement of a report.
 
     Args:
         digests: SHA-256 in hex by file name.
         summary: the predicate.
     """
+    subjects = [{"name": name, "digest": {"sha256": digests[name]}} for name in sorted(digests)]
+    return statement_of(PREDICATE_TYPE, subjects, summary)
+
+
+def statement_of(predicate_type: str, subjects: Sequence[Mapping[str, Any]], said: Mapping[str, Any]) -> bytes:
+    """An in-toto Statement.
+
+    Args:
+        predicate_type: what kind of thing is said.
+        subjects: of whom, as ResourceDescriptors with a digest.
+        said: the predicate.
+    """
     return canonical_json(
         {
             "_type": STATEMENT_TYPE,
-            "subject": [{"name": name, "digest": {"sha256": digests[name]}} for name in sorted(digests)],
-            "predicateType": PREDICATE_TYPE,
-            "predicate": dict(summary),
+            "subject": [dict(subject) for subject in subjects],
+            "predicateType": predicate_type,
+            "predicate": dict(said),
         }
     )
 
 
-def bundle(payload: bytes, signer: Signer) -> bytes:
-    """Signs a statement; the bytes of `attestation.sigstore.json`."""
+def bundle(payload: bytes, signer: Signer, *, hint: str = "") -> bytes:
+    """Signs a statement with a key.
+
+    Args:
+        payload: the statement.
+        signer: the key.
+        hint: how the bundle names the key; by default its id.
+
+    Returns:
+        The bundle, in the one form of JSON that we write.
+    """
     signature = signer.private.sign(pae(PAYLOAD_TYPE, payload), SIGNATURE_ALGORITHM)
     return canonical_json(
         {
             "mediaType": BUNDLE_TYPE,
-            "verificationMaterial": {"publicKey": {"hint": signer.key_id}},
+            "verificationMaterial": {"publicKey": {"hint": hint or signer.key_id}},
             "dsseEnvelope": {
                 "payload": base64.b64encode(payload).decode(),
                 "payloadType": PAYLOAD_TYPE,

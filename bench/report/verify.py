@@ -1,8 +1,8 @@
 """Verifies a report without an engine, and treats it as hostile until it has passed.
 
 In this order, because each step makes the next one safe: the files (names, kinds, sizes), the signature, the digests,
-the evidence, the figures and verdicts computed again from it, the pages drawn again. A step that fails ends the
-verification: whatever came after it would rest on nothing.
+the evidence, the figures and verdicts computed again from it, the signatures that go with it, the pages drawn again. A
+step that fails ends the verification: whatever came after it would rest on nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bench.report.folder_evidence import EvidenceError, evidence_of
 from bench.report.model import SCHEMA_VERSION, Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
+from bench.report.trust.companions import NO_TEST_RESULT, check_companions
 from bench.report.verify_bundle import check_attestation
 from bench.report.verify_compare import differences
 from bench.report.verify_files import Finding, HostileFolder, RefusedError, shown
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from bench.report.evidence import Evidence
     from bench.report.keys import TrustedKey
+    from bench.report.trust.signatory import Signatory
+    from bench.report.trust.validity import Signed
     from bench.report.verify_bundle import Attested
 
 FILES: Final = "files"
@@ -40,8 +43,9 @@ SIGNATURE: Final = "signature"
 DIGESTS: Final = "digests"
 EVIDENCE: Final = "evidence"
 FIGURES: Final = "figures and verdicts"
+COMPANIONS: Final = "test result and model signature"
 PAGES: Final = "pages"
-STEPS: Final = (FILES, SIGNATURE, DIGESTS, EVIDENCE, FIGURES, PAGES)
+STEPS: Final = (FILES, SIGNATURE, DIGESTS, EVIDENCE, FIGURES, COMPANIONS, PAGES)
 
 PRODUCT: Final = "streamproof"
 
@@ -54,7 +58,8 @@ class Verification:
         folder: what was verified, as it was named.
         passed: the steps that found nothing, in order.
         findings: why the report is refused; empty when it is verified.
-        key: whose signature it bears; None when no trusted one was found.
+        key: whose signature it bears; None when no trusted signer was found.
+        signed: when it was signed; None where nobody says.
         report: the report, only when every figure and verdict in it was computed again and found the same.
         notes: what was not checked, and why.
     """
@@ -62,7 +67,8 @@ class Verification:
     folder: str
     passed: tuple[str, ...]
     findings: tuple[Finding, ...]
-    key: TrustedKey | None
+    key: Signatory | None
+    signed: Signed | None
     report: Report | None
     notes: tuple[str, ...]
 
@@ -82,7 +88,7 @@ def verify(folder: Path, trusted: Mapping[str, TrustedKey], *, named: str = "") 
 
     Args:
         folder: the report's folder; anybody may have made it.
-        trusted: keys that are trusted, by id: `bench.report.keys.trusted_keys`.
+        trusted: who is trusted: `bench.report.keys.trusted_keys`.
         named: what the user named, where that is not the folder.
     """
     check = _Check()
@@ -97,6 +103,7 @@ def verify(folder: Path, trusted: Mapping[str, TrustedKey], *, named: str = "") 
         passed=tuple(check.passed),
         findings=findings,
         key=check.key,
+        signed=check.signed,
         report=None if FIGURES not in check.passed else check.report,
         notes=tuple(check.notes),
     )
@@ -109,7 +116,7 @@ def refused(named: str, findings: tuple[Finding, ...]) -> Verification:
         named: what the user named.
         findings: why.
     """
-    return Verification(folder=named, passed=(), findings=findings, key=None, report=None, notes=())
+    return Verification(folder=named, passed=(), findings=findings, key=None, signed=None, report=None, notes=())
 
 
 @dataclass(slots=True)
@@ -118,14 +125,16 @@ class _Check:
 
     passed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    key: TrustedKey | None = None
+    key: Signatory | None = None
+    signed: Signed | None = None
     report: Report | None = None
 
     def run(self, folder: HostileFolder, trusted: Mapping[str, TrustedKey]) -> None:
         names = folder.names()
         self.passed.append(FILES)
         attested = check_attestation(folder.read(files.ATTESTATION), folder.read(files.SIGNER), trusted)
-        self.key = attested.key
+        self.key, self.signed = attested.key, attested.signed
+        self.notes += attested.notes
         self.passed.append(SIGNATURE)
         contents = _check_digests(folder, names, attested)
         self.passed.append(DIGESTS)
@@ -133,6 +142,18 @@ class _Check:
         self.passed.append(EVIDENCE)
         self.report = _check_figures(contents[files.REPORT], evidence, attested)
         self.passed.append(FIGURES)
+        notes = check_companions(
+            folder,
+            names,
+            attested,
+            report=self.report,
+            evidence=evidence,
+            trusted=trusted,
+            other_version=_other_version(evidence),
+        )
+        self.notes += notes
+        if NO_TEST_RESULT not in notes:
+            self.passed.append(COMPANIONS)
         self._check_pages(contents, self.report, evidence)
 
     def _check_pages(self, contents: Mapping[str, bytes], report: Report, evidence: Evidence) -> None:

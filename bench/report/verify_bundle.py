@@ -1,7 +1,8 @@
 """Checks the attestation of a report: the shape of the bundle, the signature, the statement.
 
 The file must be exactly as `bench.report.sign` writes it, byte for byte once it is read and written again: there is
-then no room in it for anything that the signature does not cover.
+then no room in it for anything that the signature does not cover. A keyless signature brings a certificate instead of
+the name of a key; that is checked by sigstore's own library (`bench.report.trust.keyless_verify`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from cryptography.exceptions import InvalidSignature
@@ -17,6 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.errors import StreamproofError
 from bench.report import folder_files as files
 from bench.report import keys, sign
+from bench.report.trust.keyless_verify import KeylessError, verify_keyless
+from bench.report.trust.signatory import Signatory
+from bench.report.trust.validity import Signed
 from bench.report.verify_files import Finding, RefusedError
 from bench.report.verify_json import HostileJsonError, strict_loads
 
@@ -32,6 +37,8 @@ UNKNOWN_KEY_REMEDY: Final = (
     "Ask its owner for the key id over another channel than this report (a call, their web site). If it is the same, "
     "pass signer.pub.pem with --key, or keep it in keys/ of your checkout. A report that brings a key proves nothing."
 )
+
+_LIMITED_REMEDY: Final = "`just keys list` shows for which time each signer is trusted here, and why no longer."
 
 
 class _Shape(BaseModel):
@@ -49,9 +56,21 @@ class _Material(_Shape):
     public_key: _PublicKey = Field(alias="publicKey")
 
 
+class _Certificate(_Shape):
+    raw_bytes: Base64 = Field(alias="rawBytes")
+
+
+class _KeylessMaterial(_Shape):
+    """Certificate, and what log and timestamp authority said; the library reads the latter two."""
+
+    certificate: _Certificate
+    log: Annotated[list[Any], Field(alias="tlogEntries")]
+    timestamps: dict[str, Any] | None = Field(default=None, alias="timestampVerificationData")
+
+
 class _Signature(_Shape):
     sig: Base64
-    keyid: Sha256
+    keyid: Sha256 | Literal[""] = ""
 
 
 class _Envelope(_Shape):
@@ -62,7 +81,7 @@ class _Envelope(_Shape):
 
 class _Bundle(_Shape):
     media_type: Literal["application/vnd.dev.sigstore.bundle.v0.3+json"] = Field(alias="mediaType")
-    material: _Material = Field(alias="verificationMaterial")
+    material: _Material | _KeylessMaterial = Field(alias="verificationMaterial")
     envelope: _Envelope = Field(alias="dsseEnvelope")
 
 
@@ -83,18 +102,30 @@ class _Statement(_Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A bundle that a trusted signer made: who, and the statement in it."""
+
+    signer: Signatory
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Attested:
-    """What a trusted key has signed.
+    """What a trusted signer has signed.
 
     Attributes:
-        key: the key.
+        key: the signer.
         digests: SHA-256 in hex by file name.
         predicate: the signed summary, see `bench.report.sign.predicate`.
+        signed: when it was signed; None where nobody says.
+        notes: what should be known of the signer.
     """
 
-    key: TrustedKey
+    key: Signatory
     digests: dict[str, str]
     predicate: dict[str, Any]
+    signed: Signed | None
+    notes: tuple[str, ...]
 
 
 def check_attestation(raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey]) -> Attested:
@@ -103,33 +134,13 @@ def check_attestation(raw: bytes, signer_pem: bytes, trusted: Mapping[str, Trust
     Args:
         raw: bytes of the attestation.
         signer_pem: bytes of the public key in the folder: there for other tools, never a reason to trust it.
-        trusted: by key id.
+        trusted: keys by id; a `bench.report.keys.Trust` brings identities too.
 
     Raises:
         RefusedError: with the reason.
     """
-    bundle = _parse(raw, _Bundle)
-    payload, signature = _base64(bundle.envelope.payload), _base64(bundle.envelope.signatures[0].sig)
-    hint = bundle.material.public_key.hint
-    if bundle.envelope.signatures[0].keyid != hint:
-        raise RefusedError(Finding(files.ATTESTATION, "it names two different keys"))
-    key = trusted.get(hint)
-    if key is None:
-        raise RefusedError(
-            Finding(files.ATTESTATION, f"signed by a key that is not trusted here: {hint}", UNKNOWN_KEY_REMEDY)
-        )
-    if signer_pem != keys.public_pem(key.public):
-        raise RefusedError(_other_signer(signer_pem, key))
-    try:
-        key.public.verify(signature, sign.pae(sign.PAYLOAD_TYPE, payload), sign.SIGNATURE_ALGORITHM)
-    except InvalidSignature as error:
-        reason = f"the signature is not one of key {key.key_id} ({key.origin}) over this statement"
-        raise RefusedError(Finding(files.ATTESTATION, reason)) from error
-    return _attested(key, payload)
-
-
-def _attested(key: TrustedKey, payload: bytes) -> Attested:
-    statement = _parse(payload, _Statement)
+    opened = open_bundle(files.ATTESTATION, raw, signer_pem, trusted)
+    statement = _parse(files.ATTESTATION, opened.payload, _Statement)
     if statement.predicate_type != sign.PREDICATE_TYPE:
         raise RefusedError(
             Finding(
@@ -141,7 +152,76 @@ def _attested(key: TrustedKey, payload: bytes) -> Attested:
     digests = {subject.name: subject.digest.sha256 for subject in statement.subject}
     if len(digests) != len(statement.subject):
         raise RefusedError(Finding(files.ATTESTATION, "it names a file twice"))
-    return Attested(key, digests, statement.predicate)
+    signed = opened.signer.signed or _claimed(statement.predicate)
+    judged = opened.signer.validity.judge(signed, datetime.now(UTC))
+    if judged.refused:
+        raise RefusedError(Finding(files.ATTESTATION, f"{judged.refused} ({opened.signer.origin})", _LIMITED_REMEDY))
+    return Attested(opened.signer, digests, statement.predicate, signed, judged.notes)
+
+
+def open_bundle(
+    file: str, raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey], *, hint: str = ""
+) -> Opened:
+    """Checks a bundle, but not what its statement says.
+
+    Args:
+        file: its name, for findings.
+        raw: its bytes.
+        signer_pem: bytes of the public key in the folder.
+        trusted: see `check_attestation`.
+        hint: how it must name a key; by default by its id.
+
+    Raises:
+        RefusedError: with the reason.
+    """
+    bundle = _parse(file, raw, _Bundle)
+    payload, signature = _base64(file, bundle.envelope.payload), _base64(file, bundle.envelope.signatures[0].sig)
+    if isinstance(bundle.material, _KeylessMaterial):
+        return Opened(_keyless_signer(file, raw, signer_pem, trusted), payload)
+    name = bundle.envelope.signatures[0].keyid
+    if bundle.material.public_key.hint != (hint or name):
+        raise RefusedError(Finding(file, "it names two different keys"))
+    key = trusted.get(name)
+    if key is None:
+        raise RefusedError(_untrusted(file, name, trusted))
+    if signer_pem != keys.public_pem(key.public):
+        raise RefusedError(_other_signer(signer_pem, key))
+    try:
+        key.public.verify(signature, sign.pae(sign.PAYLOAD_TYPE, payload), sign.SIGNATURE_ALGORITHM)
+    except InvalidSignature as error:
+        reason = f"the signature is not one of key {key.key_id} ({key.origin}) over this statement"
+        raise RefusedError(Finding(file, reason)) from error
+    return Opened(Signatory(key.key_id, key.origin, key.validity), payload)
+
+
+def _keyless_signer(file: str, raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey]) -> Signatory:
+    identities = trusted.identities if isinstance(trusted, keys.Trust) else ()
+    instance = trusted.instance if isinstance(trusted, keys.Trust) else None
+    try:
+        keyless = verify_keyless(raw, identities, instance)
+    except KeylessError as error:
+        raise RefusedError(Finding(file, error.message, error.remedy)) from error
+    if signer_pem != keys.public_pem(keyless.public):
+        raise RefusedError(Finding(files.SIGNER, "is not the key of the certificate that the report was signed with"))
+    trusts = keyless.trusted
+    return Signatory(keys.key_id(keyless.public), trusts.origin, trusts.validity, keyless.identity, keyless.signed)
+
+
+def _claimed(predicate: Mapping[str, Any]) -> Signed | None:
+    """When the signer says that it was signed."""
+    try:
+        when = datetime.fromisoformat(str(predicate.get("signedAt")))
+    except ValueError:
+        return None
+    return None if when.tzinfo is None else Signed(when, when, attested=False)
+
+
+def _untrusted(file: str, name: str, trusted: Mapping[str, TrustedKey]) -> Finding:
+    known = trusted.compromised.get(name) if isinstance(trusted, keys.Trust) else None
+    if known is not None:
+        judged = known.validity.judge(None, datetime.now(UTC))
+        return Finding(file, f"{judged.refused} ({known.origin}, {name})", _LIMITED_REMEDY)
+    return Finding(file, f"signed by a key that is not trusted here: {name}", UNKNOWN_KEY_REMEDY)
 
 
 def _other_signer(signer_pem: bytes, key: TrustedKey) -> Finding:
@@ -155,27 +235,27 @@ def _other_signer(signer_pem: bytes, key: TrustedKey) -> Finding:
     return Finding(files.SIGNER, f"holds {other}, but the report was signed with {key.key_id} ({key.origin})")
 
 
-def _parse(raw: bytes, shape: type[_ShapeT]) -> _ShapeT:
+def _parse(file: str, raw: bytes, shape: type[_ShapeT]) -> _ShapeT:
     """Strict JSON, our canonical bytes, the right keys."""
     try:
         value = strict_loads(raw)
         parsed = shape.model_validate(value)
     except HostileJsonError as error:
-        raise RefusedError(Finding(files.ATTESTATION, f"cannot be read: {error}")) from error
+        raise RefusedError(Finding(file, f"cannot be read: {error}")) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the whole"
-        raise RefusedError(Finding(files.ATTESTATION, f"is not our bundle: {where[:120]}: {first['msg']}")) from error
+        raise RefusedError(Finding(file, f"is not our bundle: {where[:120]}: {first['msg']}")) from error
     if files.canonical_json(value) != raw:
-        raise RefusedError(Finding(files.ATTESTATION, "is not in the form that streamproof writes: it was edited"))
+        raise RefusedError(Finding(file, "is not in the form that streamproof writes: it was edited"))
     return parsed
 
 
-def _base64(text: str) -> bytes:
+def _base64(file: str, text: str) -> bytes:
     try:
         raw = base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise RefusedError(Finding(files.ATTESTATION, "holds a value that is not base64")) from error
+        raise RefusedError(Finding(file, "holds a value that is not base64")) from error
     if base64.b64encode(raw).decode() != text:
-        raise RefusedError(Finding(files.ATTESTATION, "holds base64 in a form that nobody writes: it was edited"))
+        raise RefusedError(Finding(file, "holds base64 in a form that nobody writes: it was edited"))
     return raw

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bench.report import folder_files as files
 from bench.report.folder import begin, finish, sign_folder
-from bench.report.folder_evidence import Provenance
+from bench.report.folder_evidence import Provenance, evidence_of, read_records
 from bench.report.keys import TrustedKey, own_signer
 from bench.report.model import Producer, Report
 from bench.report.table import line_of
+from bench.report.trust.test_result import Subject, tested
 from bench.report.verify import verify
 from recipes.fingerprint import Pinned
 from tests.report.factories import make_claim, make_recipe
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from bench.observe.observations import Observation
     from bench.records import RequestRecord
+    from bench.report.evidence import Evidence
     from bench.report.keys import Signer
     from bench.report.verify import Verification
     from recipes.schema import Recipe
@@ -45,6 +47,8 @@ class Signed:
     path: Path
     report: Report
     signer: Signer
+    subjects: tuple[Subject, ...] = field(default=())
+    """What was tested, as the honest evidence says it."""
 
     @property
     def trusted(self) -> dict[str, TrustedKey]:
@@ -54,11 +58,11 @@ class Signed:
         return verify(self.path, self.trusted)
 
     def copy(self, to: Path) -> Signed:
-        return Signed(shutil.copytree(self.path, to), self.report, self.signer)
+        return Signed(shutil.copytree(self.path, to), self.report, self.signer, self.subjects)
 
     def sign_again(self) -> None:
         """What a signer with a trusted key can do: all digests fit again."""
-        sign_folder(self.path, self.report, self.signer, NOW)
+        sign_folder(self.path, self.report, self.subjects, self.signer, NOW)
 
 
 def recipe_with_claims() -> Recipe:
@@ -86,4 +90,12 @@ def signed(base: Path, records: Iterable[RequestRecord], observations: Iterable[
     """A finished folder, signed by a key of its own."""
     folder = begun(base / "reports", records, observations, **more)
     signer = own_signer(base / "keys")
-    return Signed(folder, finish(folder, signer=signer, now=NOW), signer)
+    report = finish(folder, signer=signer, now=NOW)
+    return Signed(folder, report, signer, tested(evidence_in(folder)))
+
+
+def evidence_in(folder: Path) -> Evidence:
+    """What an honest report was computed from."""
+    names = (files.RECIPE, files.ENVIRONMENT, files.OBSERVATIONS)
+    recipe, environment, observations = ((folder / name).read_bytes() for name in names)
+    return evidence_of(recipe, environment, observations, read_records(folder / files.RECORDS))

@@ -40,9 +40,9 @@ def test_the_statement_names_every_file_but_the_signature_and_the_key(report: Si
     assert found == {
         path.name: files.sha256(path.read_bytes())
         for path in report.path.iterdir()
-        if path.name not in {files.ATTESTATION, files.SIGNER}
+        if path.name not in {files.ATTESTATION, files.SIGNER, files.MODEL_SIGNATURE}
     }
-    assert set(found) == {*files.EVIDENCE, *files.RENDERED, "engine-0.log"}
+    assert set(found) == {*files.EVIDENCE, *files.RENDERED, files.TEST_RESULT, "engine-0.log"}
 
 
 def test_the_predicate_says_what_the_report_says(report: Signed) -> None:

@@ -8,6 +8,7 @@ import base64
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(bytes(raw))
 
 
-def replace(path: Path, old: str, new: str) -> None:
+def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert text.count(old) >= 1
     path.write_text(text.replace(old, new, 1))
@@ -83,7 +84,7 @@ def test_the_honest_report_is_verified(honest: Signed) -> None:
     assert found.notes == ()
 
 
-SIGNED_FILES = [*files.EVIDENCE, *files.RENDERED, files.engine_log(0)]
+SIGNED_FILES = [*files.EVIDENCE, *files.RENDERED, files.engine_log(0), files.TEST_RESULT]
 
 
 @pytest.mark.parametrize("name", SIGNED_FILES)
@@ -94,11 +95,11 @@ def test_one_changed_byte_in_a_signed_file(report: Signed, name: str, place: flo
 
 
 def test_one_changed_byte_anywhere_in_the_attestation_or_the_key(report: Signed) -> None:
-    for name in files.UNSIGNED:
+    for name in (files.ATTESTATION, files.SIGNER):
         raw = (report.path / name).read_bytes()
         for at in range(0, len(raw), 7):
             flip(report.path / name, at)
-            assert set(refusals(report)) <= set(files.UNSIGNED), f"{name}, byte {at}"
+            assert set(refusals(report)) <= {files.ATTESTATION, files.SIGNER}, f"{name}, byte {at}"
             (report.path / name).write_bytes(raw)
     assert report.verify().verified
 
@@ -113,7 +114,7 @@ def test_a_swapped_key(report: Signed, tmp_path: Path) -> None:
 
 def test_signed_again_by_an_unknown_key(report: Signed, tmp_path: Path) -> None:
     stranger = keys.own_signer(tmp_path / "stranger")
-    Signed(report.path, report.report, stranger).sign_again()
+    replace(report, signer=stranger).sign_again()
     assert refusals(report) == {files.ATTESTATION: f"signed by a key that is not trusted here: {stranger.key_id}"}
 
 
@@ -204,7 +205,7 @@ def test_a_doctored_report_with_pages_to_match(report: Signed) -> None:
     )
     for name, content in rendered(better, evidence).items():
         (report.path / name).write_bytes(content)
-    Signed(report.path, better, report.signer).sign_again()
+    replace(report, report=better).sign_again()
     found = report.verify()
     assert [finding.reason for finding in found.findings] == [
         "exit_code is 0; computed again: 3",
@@ -235,13 +236,13 @@ def test_an_edited_record(report: Signed) -> None:
 
 
 def test_an_edited_claim(report: Signed) -> None:
-    replace(report.path / files.RECIPE, "value_s = 0.2", "value_s = 2.0")
+    edit(report.path / files.RECIPE, "value_s = 0.2", "value_s = 2.0")
     report.sign_again()
     assert refusals(report)[files.REPORT].startswith("claims[1].")
 
 
 def test_an_edited_recipe_is_another_fingerprint(report: Signed) -> None:
-    replace(report.path / files.RECIPE, "mean_s = 4.0", "mean_s = 8.0")
+    edit(report.path / files.RECIPE, "mean_s = 4.0", "mean_s = 8.0")
     report.sign_again()
     found = report.verify()
     assert any(finding.reason.startswith("fingerprint is") for finding in found.findings)
@@ -258,7 +259,7 @@ def test_edited_hashes_are_another_fingerprint(report: Signed) -> None:
 
 def test_an_edited_machine(report: Signed) -> None:
     """The driver moves no figure of this report; but the page shows it, and must show what stands in the file."""
-    replace(report.path / files.ENVIRONMENT, "580.159", "999.999")
+    edit(report.path / files.ENVIRONMENT, "580.159", "999.999")
     report.sign_again()
     assert refusals(report) == {files.PAGE: "does not show what report.json says"}
 
@@ -273,7 +274,7 @@ def test_an_observation_taken_out(report: Signed) -> None:
 
 @pytest.mark.parametrize("name", [files.MARKDOWN, files.PAGE])
 def test_an_edited_page(report: Signed, name: str) -> None:
-    replace(report.path / name, "Not reproduced", "Reproduced")
+    edit(report.path / name, "Not reproduced", "Reproduced")
     report.sign_again()
     assert refusals(report) == {name: "does not show what report.json says"}
     found = report.verify()
@@ -282,7 +283,7 @@ def test_an_edited_page(report: Signed, name: str) -> None:
 
 def test_a_summary_in_the_attestation_that_contradicts_the_report(report: Signed) -> None:
     better = report.report.model_copy(update={"title": "The fastest"})
-    Signed(report.path, better, report.signer).sign_again()
+    replace(report, report=better).sign_again()
     assert refusals(report) == {files.ATTESTATION: "its summary says something else than report.json"}
 
 

@@ -1,0 +1,1 @@
+"""Who is trusted, for which time, and by which kinds of signature."""
