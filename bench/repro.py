@@ -36,7 +36,7 @@ from bench.explain.search.course import SearchCourse
 from bench.explain.search.question import Question
 from bench.load.clock import RunClock
 from bench.measure import Course, Run, measure
-from bench.observe.environment import Client, describe_environment
+from bench.observe.environment import Client, Environment, describe_environment
 from bench.observe.gpu import Gpu
 from bench.observe.observations import Finished, SearchAsked
 from bench.plan import Host, engine_kind, plan_run
@@ -45,6 +45,7 @@ from bench.recorder import Cause, Recorder, RunEnded
 from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
 from bench.report.model import Producer, Report
+from bench.resident_run import ResidentRun
 from bench.summary import summary
 from bench.turns import Ladder, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
@@ -63,12 +64,14 @@ class Wishes:
         image: of a container, given by hand; None takes the target's own.
         base_url: of a server that is already there; None starts the recipe's engine.
         model: what to ask that server for; None takes the only one there is.
+        resident: an engine of ours that runs already, and goes on afterwards.
     """
 
     engine: str | None = None
     image: str | None = None
     base_url: str | None = None
     model: str | None = None
+    resident: ResidentRun | None = None
 
 
 def reproduce(  # noqa: PLR0913  the options of a command
@@ -102,7 +105,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     """
     display = display_for(quiet=quiet, as_json=as_json)
     try:
-        with _sigterm_is_ctrl_c(), ExitStack() as stack:
+        with sigterm_is_ctrl_c(), ExitStack() as stack:
             job = _Job(
                 recipe,
                 reports=reports,
@@ -156,14 +159,11 @@ class _Job:
         self._wishes = wishes
         kind = engine_kind(recipe, asked=wishes.engine, image=wishes.image, base_url=wishes.base_url)
         machine = describe_environment(REPOSITORY)
-        gpus: tuple[Gpu, ...] = ()
-        self._gpus: frozenset[str] | None = None
-        if kind != "external":
-            gpus = check_hardware(recipe.hardware, machine, share=memory_share(recipe.engine.flags))
-            self._gpus = frozenset(gpu.uuid for gpu in gpus)
-            machine = machine.model_copy(update={"gpus": gpus})  # the report is about these cards, and no others
-            for line in company_notes(gpus):
-                display.note(line)
+        gpus = () if kind == "external" else self._cards(recipe, machine)
+        self._gpus = None if kind == "external" else frozenset(gpu.uuid for gpu in gpus)
+        if self._gpus is not None:  # the report is about these cards, and no others, as they are now
+            mine = tuple(gpu for gpu in machine.gpus if gpu.uuid in self._gpus)
+            machine = machine.model_copy(update={"gpus": mine})
         # An engine on a GPU leaves the CPU to the client; one on the CPU would starve it.
         self._engine_cores: set[int] | None = None
         self._client_cores: set[int] | None = None
@@ -171,16 +171,19 @@ class _Job:
             self._engine_cores, self._client_cores = split(os.sched_getaffinity(0))
         host = Host(machine=machine, gpus=gpus, cores=self._engine_cores)
         # From here on the questions become dearer, and before the folder they leave no report when they fail.
-        self._own: DockerRun | ProcessRun | None = None
+        self._own: DockerRun | ProcessRun | ResidentRun | None = wishes.resident
         digest = None
-        if kind == "docker":
+        if wishes.resident is not None:
+            self._plan = wishes.resident.plan
+        elif kind == "docker":
             self._own = stack.enter_context(
                 DockerRun(recipe, image=wishes.image, host=host, say=display.note, terminal=display.is_live)
             )
             digest = self._own.digest
         elif kind == "process":
             self._own = ProcessRun(recipe, host=host, say=display.note, terminal=display.is_live)
-        self._plan = plan_run(recipe, external=kind == "external", image_digest=digest)
+        if wishes.resident is None:
+            self._plan = plan_run(recipe, external=kind == "external", image_digest=digest)
         self._tokenizer = CheckpointTokenizer.from_folder(self._plan.checkpoint.tokenizer)
         if self._own is not None:
             self._own.prepare()
@@ -195,6 +198,15 @@ class _Job:
         self.folder = begin(reports, self._plan.recipe, provenance, machine.model_dump(mode="json"))
         self._clock = RunClock.start()
 
+    def _cards(self, recipe: Recipe, machine: Environment) -> tuple[Gpu, ...]:
+        """The GPUs that our own engine uses, or shall use."""
+        if self._wishes.resident is not None:  # they were chosen before it was started
+            return self._wishes.resident.gpus
+        gpus = check_hardware(recipe.hardware, machine, share=memory_share(recipe.engine.flags))
+        for line in company_notes(gpus):
+            self._display.note(line)
+        return gpus
+
     def run(self) -> None:
         """Every run, one engine start each; ends early in good order.
 
@@ -206,7 +218,7 @@ class _Job:
         for question in self._questions:
             ends = f"{question.setting(0)} to {question.setting(len(question.values) - 1)}"
             self._display.note(f"searching from {ends}: {question.slo.says}")
-        if self._own is not None:
+        if self._own is not None and self._wishes.resident is None:
             for line in plan_notes(self._plan.recipe):
                 self._display.note(line)
         with Recorder(self.folder) as recorder:
@@ -292,7 +304,7 @@ class _Job:
 
 
 @contextmanager
-def _sigterm_is_ctrl_c() -> Iterator[None]:
+def sigterm_is_ctrl_c() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does, also while no event loop runs."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
