@@ -58,7 +58,8 @@ class RequestRecord:
         point: index of the operating point in the recipe's ladder, from 0.
         run: index of the engine start, from 0.
         request: number of the request within its point, in order of intended send time at creation.
-        stream: index of the stream (or of the worker slot in closed-loop load) within the point.
+        stream: index of the stream (or of the worker slot in closed-loop load) within the point; below 0 for a priming
+            request: -1, or -1 - r where it primes data-parallel rank r.
         conversation: number of the conversation within its stream, from 0.
         turn: number of the turn within its conversation, from 0.
         agent: name of the agent whose prompt this was.

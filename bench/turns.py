@@ -112,7 +112,7 @@ def job(plan: RunPlan, load: Load, *, point: int, run: int, model: str, nonce: s
         UsageError: the load's parameters or a trace are wrong.
     """
     seed = (plan.fingerprint, nonce, run, point)
-    point_plan = PointPlan.from_recipe(load, point=point, run=run, seed=derive(*seed))
+    point_plan = PointPlan.from_recipe(load, point=point, run=run, seed=derive(*seed), ranks=plan.recipe.pinned_ranks)
     source = VoiceSource(
         workload=plan.recipe.workload,
         tokenizer=tokenizer_files(plan.checkpoint.tokenizer),

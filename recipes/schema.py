@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from recipes.parallel import parallel_of
+
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=64)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[int, Field(gt=0)]
@@ -29,7 +31,7 @@ class Hardware(Strict):
     Attributes:
         kind: "gpu" or "cpu".
         gpu: the product name as the driver reports it must contain this ("H200", "B200"); only with kind "gpu".
-        count: GPUs used.
+        count: GPUs used, by all ranks of the engine together; only with kind "gpu".
         memory_gib: the least free memory, per GPU or of the host, in GiB.
         cores: the least number of CPU cores for the engine and the client together; only with kind "cpu".
     """
@@ -230,6 +232,9 @@ class Load(Strict):
         request_timeout_s: a reply that takes longer is a failure.
         runs: engine starts; between-run variance needs several.
         client_processes: that share the load of a point; left open, or 0: as many as it needs, one in the usual case.
+        affinity: with several data-parallel ranks, "rank" pins every stream to one of them (`bench.affinity`), "none"
+            leaves each request to the engine's load balancer, and prefix hits are then not predicted. Left open: "rank"
+            where there are several.
     """
 
     ladder: Annotated[list[Point], Field(min_length=1)]
@@ -240,6 +245,7 @@ class Load(Strict):
     request_timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     runs: Positive = 1
     client_processes: Annotated[int, Field(ge=0)] | None = None
+    affinity: Literal["rank", "none"] | None = None
 
 
 class Source(Strict):
@@ -339,4 +345,22 @@ class Recipe(Strict):
             raise ValueError("workload.shared_prefix_tokens must be below workload.prompt_tokens")
         if workload.turns[0] > workload.turns[1]:
             raise ValueError("workload.turns is [fewest, most]")
+        parallel, hardware = parallel_of(self.engine.flags), self.hardware
+        if hardware.kind == "gpu" and parallel.gpus != hardware.count:
+            raise ValueError(
+                f"the engine's flags ask for {parallel.gpus} GPUs ({parallel.words}), and hardware.count is "
+                f"{hardware.count}; set hardware.count = {parallel.gpus}"
+            )
+        if self.load.affinity is not None and parallel.data == 1:
+            raise ValueError("load.affinity belongs to an engine with engine.flags.data_parallel_size above 1")
         return self
+
+    @property
+    def ranks(self) -> int:
+        """Data-parallel ranks of the engine, each with a prefix cache of its own."""
+        return parallel_of(self.engine.flags).data
+
+    @property
+    def pinned_ranks(self) -> int:
+        """Ranks that streams are pinned to in turn; 1 where requests name none."""
+        return 1 if self.load.affinity == "none" else self.ranks

@@ -116,7 +116,8 @@ class MetricsText:
     def counters(self) -> CounterValues:
         """The totals since the engine's start."""
         totals = {field: self._sum(name) for field, name in _COUNTERS.items()}
-        return CounterValues.model_validate({**totals, "spec_accepted_per_position": self._per_position()})
+        more = {"spec_accepted_per_position": self._per_position(), "finished_by_rank": self._finished_by_rank()}
+        return CounterValues.model_validate({**totals, **more})
 
     def gauges(self) -> GaugeValues:
         """The state at this moment."""
@@ -129,14 +130,23 @@ class MetricsText:
         )
 
     def cache_config(self) -> CacheConfig:
-        """How the KV cache is set up."""
-        labels = next((labels for labels, _ in self._samples.get(_CACHE_CONFIG, ())), {})
-        size = labels.get("block_size", "")
-        caching = labels.get("enable_prefix_caching")
+        """How the KV cache is set up, of every rank the same; what differs between them is not known of the engine."""
+        size, caching = self._agreed("block_size"), self._agreed("enable_prefix_caching")
         return CacheConfig(
-            block_size=int(size) if size.isdecimal() else None,
+            block_size=int(size) if size is not None and size.isdecimal() else None,
             prefix_caching=None if caching is None else caching == "True",
         )
+
+    def _agreed(self, label: str) -> str | None:
+        told = {labels.get(label) for labels, _ in self._samples.get(_CACHE_CONFIG, ())}
+        return told.pop() if len(told) == 1 else None
+
+    def _finished_by_rank(self) -> tuple[float, ...] | None:
+        by_rank: dict[int, float] = defaultdict(float)
+        for labels, value in self._samples.get(_COUNTERS["requests_finished"], ()):
+            if (rank := labels.get("engine", "")).isdecimal():
+                by_rank[int(rank)] += value
+        return tuple(by_rank[rank] for rank in sorted(by_rank)) if len(by_rank) > 1 else None
 
     def _sum(self, name: str) -> float | None:
         samples = self._samples.get(name)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from bench.affinity import RANK_HEADER
 from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.connection import Call, Connection
@@ -50,7 +51,7 @@ class Client:
         self._addresses: list[tuple[socket.AddressFamily, tuple[object, ...]]] = []
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, int | None], bytes] = {}
         self._loop: asyncio.AbstractEventLoop
         self.wire: Wire
         self.resent = 0
@@ -81,19 +82,22 @@ class Client:
             connection.close()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
-    def send(self, turn: Turn, intended_s: float, on_end: Callable[[Exchange], None]) -> Call:
+    def send(
+        self, turn: Turn, intended_s: float, on_end: Callable[[Exchange], None], *, rank: int | None = None
+    ) -> Call:
         """Send a turn now.
 
         Args:
             turn: what to send.
             intended_s: when the load model wanted it sent, seconds since the run's epoch.
             on_end: called exactly once, after this returned, when the request has ended in whatever way.
+            rank: data-parallel rank that shall answer; None leaves that to the server.
 
         Returns:
             A handle to give the request up.
         """
         reader = ReplyReader(prompt_tokens=turn.prompt_tokens, output_tokens=turn.output_tokens, secret=self._api_key)
-        call = Call(self._head(turn.path) % len(turn.body) + turn.body, reader, on_end)
+        call = Call(self._head(turn.path, rank) % len(turn.body) + turn.body, reader, on_end)
         deadline = self._clock.monotonic(intended_s + self._timeout_s)
         call.timer = self._loop.call_at(deadline, self._time_out, call)
         if self._idle:
@@ -138,8 +142,8 @@ class Client:
         call.retried = True
         call.connecting = self._loop.create_task(self._connect(call))
 
-    def _head(self, path: str) -> bytes:
-        head = self._heads.get(path)
+    def _head(self, path: str, rank: int | None) -> bytes:
+        head = self._heads.get((path, rank))
         if head is None:
             lines = [
                 f"POST {self._url.prefix}{path} HTTP/1.1",
@@ -150,8 +154,10 @@ class Client:
             ]
             if self._api_key is not None:
                 lines.append(f"authorization: Bearer {self._api_key}")
+            if rank is not None:
+                lines.append(f"{RANK_HEADER}: {rank}")
             text = "\r\n".join(lines).replace("%", "%%") + "\r\ncontent-length: %d\r\n\r\n"
-            head = self._heads[path] = text.encode("latin-1")
+            head = self._heads[path, rank] = text.encode("latin-1")
         return head
 
     def _time_out(self, call: Call) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from bench.affinity import rank_of
 from bench.errors import UsageError
 from bench.load.trace import TraceLine, read_trace
 from recipes.schema import Load, Point, TurnGap
@@ -111,6 +112,7 @@ class PointPlan:
         model: which load.
         ramp_s, steady_s, drain_s: lengths of the phases, seconds; the drain ends earlier when every reply has.
         request_timeout_s: counted from the intended send time.
+        ranks: data-parallel ranks of the engine that its streams are pinned to; 1 leaves each request to the engine.
         shard: which part of it.
     """
 
@@ -122,11 +124,16 @@ class PointPlan:
     steady_s: float
     drain_s: float
     request_timeout_s: float
+    ranks: int = 1
     shard: Shard = Shard()
 
     def mine(self, streams: int) -> range:
         """The streams of the point that are this shard's."""
         return range(self.shard.index, streams, self.shard.of)
+
+    def rank_of(self, stream: int) -> int | None:
+        """The rank that a stream's requests name; None where they name none."""
+        return None if self.ranks == 1 else rank_of(stream, self.ranks)
 
     def __post_init__(self) -> None:
         if min(self.ramp_s, self.steady_s, self.drain_s) < 0 or self.steady_s == 0 or self.request_timeout_s <= 0:
@@ -136,8 +143,8 @@ class PointPlan:
             )
 
     @classmethod
-    def from_recipe(cls, load: Load, *, point: int, run: int, seed: int) -> PointPlan:
-        """The plan for point `point` of the recipe's ladder."""
+    def from_recipe(cls, load: Load, *, point: int, run: int, seed: int, ranks: int = 1) -> PointPlan:
+        """The plan for point `point` of the recipe's ladder, its streams pinned to so many ranks."""
         return cls(
             point=point,
             run=run,
@@ -147,6 +154,7 @@ class PointPlan:
             steady_s=load.steady_s,
             drain_s=load.drain_s,
             request_timeout_s=load.request_timeout_s,
+            ranks=ranks,
         )
 
 

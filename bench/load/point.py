@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import product
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
+from bench.affinity import prime_stream
 from bench.load.alarm import Alarm
 from bench.load.clock import RunClock
 from bench.load.context import Context, Times, together, unless_stopped
@@ -16,7 +18,7 @@ from bench.load.quiet import undisturbed
 from bench.load.ready import ReadyPoint
 from bench.load.refusal import refusal
 from bench.load.selfcheck import SelfSamples, SelfWatch, observation
-from bench.load.sender import NO_STREAM, OnRecord, Sender
+from bench.load.sender import OnRecord, Sender
 from bench.load.source import TurnSource
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
@@ -61,13 +63,14 @@ class PointRun:
             self._alarm.close()
 
     async def prime(self) -> None:
-        """Send the priming turns, one after the other.
+        """Send the priming turns, one after the other, to every rank that streams are pinned to.
 
         Raises:
             StreamproofError: the server's reply shows that none will ever count.
         """
-        for turn in await self._stock.primes():
-            record = await self._sender.send(turn, self._clock.now(), stream=NO_STREAM, primed=True)
+        turns = await self._stock.primes()
+        for rank, turn in product(range(self._plan.ranks), turns):
+            record = await self._sender.send(turn, self._clock.now(), stream=prime_stream(rank), primed=True)
             error = refusal(record)
             if error is not None:
                 raise error

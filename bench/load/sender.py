@@ -17,9 +17,6 @@ from bench.workload.turn import Turn
 
 OnRecord: TypeAlias = Callable[[RequestRecord], None]
 
-NO_STREAM = -1
-"""The stream of a priming request: it belongs to none."""
-
 
 class Sender:
     """Sends turns and makes each into a record, the moment it ends.
@@ -52,7 +49,7 @@ class Sender:
         Args:
             turn: what to send.
             intended_s: when it should have been sent, seconds since the run's epoch; latency counts from here.
-            stream: index within the point.
+            stream: index within the point; it decides the rank where the plan pins streams to ranks.
             primed: it fills the prefix cache, before the ramp.
             interrupt_s: the caller interrupts so many seconds after `intended_s`, if the reply is not complete by then.
 
@@ -81,7 +78,7 @@ class Sender:
                 ended.set_exception(self.failure)
                 ended.exception()  # nobody may be left to await it; `failure` keeps it
 
-        call = self._client.send(turn, intended_s, end)
+        call = self._client.send(turn, intended_s, end, rank=self._plan.rank_of(stream))
         self._open.add(call)
         if interrupt_s is None:
             return await ended

@@ -186,6 +186,7 @@ class CounterValues(BaseModel):
         prompt_tokens_cached: prompt tokens that came from the prefix cache, each prompt counted once.
         prefix_queries, prefix_hits: tokens looked up and found, counted again at every attempt to schedule a request
             that has to wait.
+        finished_by_rank: `requests_finished` of each data-parallel rank, in their order; null with a single one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -201,6 +202,7 @@ class CounterValues(BaseModel):
     spec_draft_tokens: float | None = None
     spec_accepted_tokens: float | None = None
     spec_accepted_per_position: tuple[float, ...] | None = None
+    finished_by_rank: tuple[float, ...] | None = None
 
 
 class Counters(Observed):

@@ -28,7 +28,7 @@ class Columns:
     """All records, a value each, in one order; shape (n,) everywhere. Times are seconds since the run's epoch.
 
     Attributes:
-        point, run, primed, intended, done, prompt_expected, requested: as in `bench.records.RequestRecord`.
+        point, run, stream, primed, intended, done, prompt_expected, requested: as in `bench.records.RequestRecord`.
         sent, first_token, last_token, prompt, completion, status: NaN where the record has None.
         has_finish: whether there is a finish reason.
         outcome: index in `OUTCOMES`.
@@ -38,6 +38,7 @@ class Columns:
 
     point: Integers
     run: Integers
+    stream: Integers
     primed: Truths
     intended: Floats
     sent: Floats
@@ -73,6 +74,7 @@ class Columns:
         return cls(
             point=integers("point"),
             run=integers("run"),
+            stream=integers("stream"),
             primed=np.asarray(table.column("primed").to_numpy(), dtype=np.bool_),
             intended=floats("intended_s"),
             sent=floats("sent_s"),

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from bench.affinity import ranks_of
+
 if TYPE_CHECKING:
-    from bench.report.measurement import Measurement
+    from bench.report.columns import Columns
+    from bench.report.measurement import Measurement, Rows
 
 Total: TypeAlias = Literal["requests_finished", "prompt_tokens", "generation_tokens"]
 """What client and engine both count."""
@@ -52,6 +55,24 @@ def increase(measurement: Measurement, run: int, point: int, counter: str) -> fl
     return None if first is None or last is None else float(last - first)
 
 
+def increase_by_rank(measurement: Measurement, run: int, point: int) -> tuple[float, ...] | None:
+    """Requests that each data-parallel rank finished over a point; None if unknown, or if there is only one."""
+    before, after = measurement.seen.before.get((run, point)), measurement.seen.after.get((run, point))
+    first, last = (None if side is None else side.finished_by_rank for side in (before, after))
+    if first is None or last is None or len(first) != len(last):
+        return None
+    return tuple(end - begin for begin, end in zip(first, last, strict=True))
+
+
+def client_finished_by_rank(measurement: Measurement, run: int, point: int) -> tuple[Bounds, ...]:
+    """What each rank must have finished when every request went to the rank of its stream; bounds as below."""
+    columns, rows = measurement.columns, measurement.all_of(run, point)
+    ranks = ranks_of(columns.stream[rows], measurement.recipe.ranks)
+    return tuple(
+        _totals_of(columns, rows[ranks == rank])["requests_finished"] for rank in range(measurement.recipe.ranks)
+    )
+
+
 def client_totals(measurement: Measurement, run: int, point: int) -> dict[Total, Bounds]:
     """What the engine must have counted for the requests of one point of one run, priming included.
 
@@ -61,7 +82,10 @@ def client_totals(measurement: Measurement, run: int, point: int) -> dict[Total,
     arrived; of its reply between one token (none, if none arrived) and all that were asked for; and it counts as a
     finished request if the engine ended it before it knew that nobody listened.
     """
-    columns, rows = measurement.columns, measurement.all_of(run, point)
+    return _totals_of(measurement.columns, measurement.all_of(run, point))
+
+
+def _totals_of(columns: Columns, rows: Rows) -> dict[Total, Bounds]:
     prompt, completion = columns.prompt[rows], columns.completion[rows]
     status, asked, expected = columns.status[rows], columns.requested[rows], columns.prompt_expected[rows]
     known = ~np.isnan(prompt) & ~np.isnan(completion)

@@ -69,8 +69,7 @@ def not_real(
         "dummy weights": dummy,
         "toy weights": not dummy and not checkpoint.real,
         "unaudited checkpoint": bool(checkpoint.unaudited),
-        "synthetic acceptance": json_table(flags.get("speculative_config")).get("rejection_sample_method")
-        == "synthetic",
+        "synthetic acceptance": accepts_at_random(recipe),
         "CPU": recipe.hardware.kind == "cpu",
         "scaled prompts": bool(scaled(recipe, "workload")),
         "external engine": external,
@@ -79,6 +78,12 @@ def not_real(
         "partial": partial,
     }
     return tuple(words for words, true in found.items() if true)
+
+
+def accepts_at_random(recipe: Recipe) -> bool:
+    """Whether drafts are accepted by a stated rate, whatever the model says to them: then replies mean nothing."""
+    drafts = json_table(recipe.engine.flags.get("speculative_config"))
+    return drafts.get("rejection_sample_method") == "synthetic"
 
 
 def scaled(recipe: Recipe, *tables: str) -> list[str]:
@@ -109,8 +114,20 @@ def assumptions(
         for key, source in sorted(recipe.sources.items())
         if source.kind in ("assumption", "scaled")
     ]
+    of_routing = () if recipe.ranks == 1 or "load.affinity" in recipe.sources else (_of_routing(recipe),)
     of_images = (found for one in containers for found in _of_image(one))
-    return tuple(dict.fromkeys((*of_recipe, *of_images, *map(_of_resident, residents))))
+    return tuple(dict.fromkeys((*of_recipe, *of_routing, *of_images, *map(_of_resident, residents))))
+
+
+def _of_routing(recipe: Recipe) -> Assumption:
+    """How calls find their rank, where the recipe leaves it open."""
+    return Assumption(
+        key="load.affinity",
+        value="rank",
+        kind="assumption",
+        why=f"left open: stream s is pinned to data-parallel rank s modulo {recipe.ranks}, whose prefix cache then has "
+        "the call's earlier turns; a router in front of the engine would have to do the same",
+    )
 
 
 def _of_image(container: ContainerFacts) -> Iterator[Assumption]:

@@ -1,7 +1,8 @@
 """Prefix-cache hits of each point: predicted from the prompts alone, and measured by the engine.
 
-The prediction is `bench.workload.prefix_cache_bounds`; it sees all requests of one engine since its start, since they
-fill one cache, and is then summed over the requests of each point.
+The prediction is `bench.workload.prefix_cache_bounds`; it sees all requests of one cache since its engine's start, and
+is then summed over the requests of each point. Every data-parallel rank has a cache of its own: each is predicted from
+the requests that were pinned to it, and the sum over them is what the engine's counters sum to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from bench.affinity import ranks_of
 from bench.report.counters import increase
 from bench.report.disclosure import json_table
 from bench.report.model import PrefixCache
@@ -72,8 +74,11 @@ def predict(measurement: Measurement, how: Predict) -> dict[RunPoint, Hits]:
         rows = rows[~np.isnan(measurement.columns.sent[rows])]
         if rules is None or started.prefix_caching is None or not 0 < len(rows) <= MOST_PREDICTED:
             continue
-        hits = how(_served(measurement, rows), rules)
-        each = np.array([(hit.expected, hit.least, hit.most) for hit in hits], dtype=np.int64)
+        ranks = ranks_of(measurement.columns.stream[rows], measurement.recipe.ranks)
+        each = np.zeros((len(rows), 3), dtype=np.int64)
+        for rank in np.unique(ranks):
+            hits = how(_served(measurement, rows[ranks == rank]), rules)
+            each[ranks == rank] = [(hit.expected, hit.least, hit.most) for hit in hits]
         for point in points:
             expected, least, most = each[measurement.columns.point[rows] == point].sum(axis=0)
             predicted[run, point] = Hits(int(expected), int(least), int(most))
@@ -116,6 +121,8 @@ def _prompt_tokens(measurement: Measurement, run: int, point: int) -> int:
 def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
     """The rules of the engine that served this recipe; None where they are not known."""
     if started.kind_of_engine == "external":  # the recipe's flags are not what it was started with
+        return None
+    if recipe.pinned_ranks != recipe.ranks:  # which cache a request met, only the engine's load balancer knows
         return None
     flags = recipe.engine.flags
     chunk = flags.get("max_num_batched_tokens", DEFAULT_CHUNK_TOKENS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bench.report.checks import Finding, per_point
-from bench.report.counters import TOTALS, client_totals, increase
+from bench.report.counters import TOTALS, client_finished_by_rank, client_totals, increase, increase_by_rank
 from bench.report.measurement import Place
 from bench.report.prefix import measured as measured_hits
 
@@ -59,6 +59,30 @@ def _totals(measurement: Measurement, run: int, point: int) -> Finding:
         f"the client's own: {expected}",
         "Some requests ended without usage, so their tokens are known only within these bounds; see the failures.",
     )
+
+
+def kept_to_ranks(measurement: Measurement) -> list[Check]:
+    """Every data-parallel rank finished the requests that were pinned to it. No rule where nothing is pinned."""
+    if measurement.recipe.pinned_ranks == 1:
+        return []
+    return per_point("calls stayed at their rank", _kept_to_ranks, measurement)
+
+
+def _kept_to_ranks(measurement: Measurement, run: int, point: int) -> Finding:
+    ours, theirs = client_finished_by_rank(measurement, run, point), increase_by_rank(measurement, run, point)
+    expected = f"stream s at rank s modulo {len(ours)}: {', '.join(map(str, ours))} requests"
+    if theirs is None:
+        return Finding("unknown", "the engine does not count its ranks apart", expected, COUNTERS_ADVICE)
+    counted = f"the ranks finished {', '.join(f'{count:,.0f}' for count in theirs)} requests"
+    if len(theirs) != len(ours) or any(count not in bounds for count, bounds in zip(theirs, ours, strict=True)):
+        return Finding(
+            "broken",
+            counted,
+            expected,
+            "The engine did not take the header x-data-parallel-rank: is something between it and the client that "
+            "drops headers, or its load balancer another one than vLLM's own?",
+        )
+    return Finding("kept", counted, expected)
 
 
 def prefix_hits(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> list[Check]:

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench.affinity import prime_stream
 from bench.errors import StreamproofError
 from bench.records import Outcome, RequestRecord
+from recipes.parallel import MOST_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,8 +71,8 @@ SCHEMA: Final = pa.schema(
 REPORTED: Final = tuple(name for name in SCHEMA.names if name not in {"headers_s", "chunk_s", "error", "cached_tokens"})
 """What the report is computed from. Chunk times are most of a file, and only pictures need them."""
 
-LEAST: Final = {"stream": -1}
-"""The smallest value of a column of whole numbers where it is not 0: a priming request belongs to no stream."""
+LEAST: Final = {"stream": prime_stream(MOST_RANKS - 1)}
+"""The smallest value of a column of whole numbers where it is not 0: a priming request belongs to a rank only."""
 
 _FITTING: Final = (
     (pa.types.is_integer, (int,)),

@@ -27,6 +27,7 @@ def checks(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> tuple[C
     return (
         *rules_client.complete_replies(measurement),
         *rules_engine.totals(measurement),
+        *rules_engine.kept_to_ranks(measurement),
         *rules_engine.prefix_hits(measurement, predicted),
         *rules_engine.nothing_compiled(measurement),
         *rules_engine.nobody_preempted(measurement),

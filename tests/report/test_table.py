@@ -172,7 +172,7 @@ def with_column(name: str, values: list[Any]) -> pa.Table:
         ("done_s", [float("nan")], "done_s has values that are not finite"),
         ("sent_s", [None, float("inf")], "sent_s has values that are not finite"),
         ("requested_tokens", [-1], "requested_tokens has values below 0"),
-        ("stream", [-2], "stream has values below -1"),
+        ("stream", [-1025], "stream has values below -1024"),
         ("chunk_s", [[0.1, float("inf")]], "chunk_s has values that are not finite"),
         ("segments", [[{"key": 1, "tokens": -1}]], "segments has values below 0"),
     ],
