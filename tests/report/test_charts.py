@@ -12,7 +12,6 @@ from bench.report.render.charts import (
     Axis,
     Plot,
     clock_axis,
-    evenly,
     nice_step,
     number_axis,
     seconds_axis,
@@ -91,17 +90,6 @@ def test_labels_are_moved_apart_in_order_and_no_more_than_needed(places: list[fl
     assert sum(moved) == pytest.approx(sum(places), abs=1e-6)
 
 
-@given(st.integers(0, 5000), st.integers(2, 300))
-def test_evenly_spaced_indices(length: int, most: int) -> None:
-    chosen = evenly(length, most)
-    assert len(chosen) == min(length, most)
-    assert chosen == sorted(set(chosen))
-    if length:
-        assert (chosen[0], chosen[-1]) == (0, length - 1)
-    gaps = {after - before for before, after in itertools.pairwise(chosen)}
-    assert not gaps or max(gaps) - min(gaps) <= 1
-
-
 def test_places_are_percentages_across_and_pixels_down() -> None:
     plot = Plot(Axis(0, 10), Axis(0, 2), height=200)
     assert (plot.across(2.5), plot.down(0.5)) == ("25%", 150)
@@ -117,6 +105,26 @@ def test_a_curve_is_a_path_in_a_plane_that_stretches() -> None:
     assert (plane.get("viewBox"), plane.get("preserveAspectRatio")) == ("0 0 1000 200", "none")
     assert plane[0].get("d") == "M0 200L500 100H1000"
     assert (svg.get("role"), svg.get("aria-label")) == ("img", "a curve")
+
+
+def test_a_bar_fills_between_its_ends() -> None:
+    plot = Plot(Axis(0, 4), Axis(0, 2), height=200)
+    plot.bar((1, 2), (0.5, 1.5), "bar whole", "1 step")
+    (rect,) = parsed(plot.svg("bars"))
+    assert {name: rect.get(name) for name in ("x", "width", "y", "height", "class")} == {
+        "x": "25.00%",
+        "width": "25.00%",
+        "y": "50.0",
+        "height": "100.0",
+        "class": "bar whole",
+    }
+    assert rect[0].text == "1 step"
+
+
+def test_what_can_be_read_from_a_chart_is_said_in_words() -> None:
+    plot = Plot(Axis(0, 1), Axis(0, 1), height=10)
+    (desc,) = parsed(plot.svg("latency", says="p95: <1 s"))
+    assert (desc.tag, desc.text) == ("desc", "p95: <1 s")
 
 
 def test_no_line_is_drawn_where_there_is_none() -> None:

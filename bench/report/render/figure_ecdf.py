@@ -60,7 +60,7 @@ def ecdf_figure(curves: Sequence[Curve], *, what: str, budget_s: float | None = 
     within = [f"{_within(curve.sample, budget_s)} at {curve.name}" for curve in curves] if budget_s is not None else []
     return plot.svg(
         f"Distribution of {what} by operating point",
-        says=f"Within {words.seconds(budget_s)}: {', '.join(within)}." if within else "",
+        says=f"Within {budget_s:g} s: {', '.join(within)}." if within else "",
         kind="tall",
     )
 
@@ -80,9 +80,9 @@ def ecdf_table(curves: Sequence[Curve], *, what: str, budget_s: float) -> Table:
         rows.append((curve.name, _within(curve.sample, budget_s), *figures))
     return Table(
         summary=f"Distribution of {what} as a table",
-        caption=f"Share of requests within {words.seconds(budget_s)}, failures being late, and the {what} that so "
+        caption=f"Share of requests within {budget_s:g} s, failures being late, and the {what} that so "
         "large a share of requests did not exceed, with its 95 % interval.",
-        heads=("point", f"within {words.seconds(budget_s)}", *(f"{share * 100:g} %" for share in SHARES)),
+        heads=("point", f"within {budget_s:g} s", *(f"{share * 100:g} %" for share in SHARES)),
         rows=tuple(rows),
     )
 

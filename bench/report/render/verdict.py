@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from bench.report.render.words import plural, seconds, sentence
+from bench.report.render.words import plural, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def within_budget(report: Report, estimate: Estimate, budget_s: float) -> Badge 
     """How a percentile lies to a limit, by its whole interval; None where there is no figure or it proves nothing."""
     if report.partial or not report.valid or (estimate.value is None and not estimate.among_failures):
         return None
-    limit = seconds(budget_s)
+    limit = f"{budget_s:g} s"
     if estimate.high is not None and estimate.high <= budget_s:
         return Badge("good", f"within {limit}")
     if estimate.low is None or estimate.low > budget_s:
