@@ -20,6 +20,22 @@ def verify(
         list[Path] | None,
         typer.Option(help="Public key (PEM) of a signer you trust, besides your own and those in `keys/`."),
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --issuer: an identity whose keyless signature you trust, as the certificate names it; a `*` after "
+            "an `@` at its end stands for any rest. Those in `keys/` are trusted without it.",
+        ),
+    ] = None,
+    issuer: Annotated[str | None, typer.Option(metavar="URL", help="Who vouches for --identity.")] = None,
+    instance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Sigstore instance of keyless signatures (ClientTrustConfig); the public one by default.",
+        ),
+    ] = None,
     *,
     sha256: Annotated[
         str | None, typer.Option(metavar="HEX", help="The archive must have this SHA-256; others are not unpacked.")
@@ -40,6 +56,9 @@ def verify(
     from bench.bundle.archive import parse_size  # noqa: PLC0415
     from bench.report.intake.command import verify_place  # noqa: PLC0415
     from bench.report.intake.place import Wishes, parse_sha256  # noqa: PLC0415
+    from bench.report.trust.named import named_identity  # noqa: PLC0415
 
     wishes = Wishes(sha256=None if sha256 is None else parse_sha256(sha256), most=parse_size(max_size), keep=keep)
-    raise typer.Exit(verify_place(report, key or [], wishes, as_json=as_json))
+    named = named_identity(identity, issuer)
+    code = verify_place(report, key or [], wishes, identities=named, instance=instance, as_json=as_json)
+    raise typer.Exit(code)

@@ -22,15 +22,26 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from bench.report.intake.place import Wishes
+    from bench.report.keys import TrustedIdentity
 
 
-def verify_place(place: str, extra_keys: Sequence[Path], wishes: Wishes, *, as_json: bool = False) -> int:
+def verify_place(  # noqa: PLR0913  whom the user trusts, and how they want it told
+    place: str,
+    extra_keys: Sequence[Path],
+    wishes: Wishes,
+    *,
+    identities: Sequence[TrustedIdentity] = (),
+    instance: Path | None = None,
+    as_json: bool = False,
+) -> int:
     """Verifies a report from anywhere and prints the outcome.
 
     Args:
         place: of the report: its folder, an archive, an address.
         extra_keys: files with public keys that the user trusts.
         wishes: what else the user asked for.
+        identities: of keyless signatures, that the user trusts.
+        instance: the Sigstore instance that vouches for them, where it is not the public one.
         as_json: print one JSON object instead of text.
 
     Returns:
@@ -49,7 +60,9 @@ def verify_place(place: str, extra_keys: Sequence[Path], wishes: Wishes, *, as_j
         ):
             if report.sha256 is not None and not as_json:
                 console.print(Text(f"{named}\n  SHA-256 {report.sha256}", "dim"))
-            code = check_and_show(report.folder, extra_keys, as_json=as_json, named=named)
+            code = check_and_show(
+                report.folder, extra_keys, identities=identities, instance=instance, as_json=as_json, named=named
+            )
     except RefusedError as error:
         return show(refused(named, error.findings), as_json=as_json)
     if wishes.keep is not None and not as_json:

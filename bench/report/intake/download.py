@@ -54,12 +54,20 @@ def download(url: str, into: IO[bytes], *, most: int, tell: Callable[[int, int |
     """
     loopback = _check_address(url, UsageError)
     try:
-        with requests.Session() as session, _opened(session, url, loopback=loopback) as answer:
+        with _Session() as session, _opened(session, url, loopback=loopback) as answer:
             return _received(answer, into, most=most, tell=tell)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise StreamproofError(
             f"{shown(url)} cannot be fetched: {printable(cause_of(error), 160)}", remedy=_NO_NETWORK
         ) from error
+
+
+class _Session(requests.Session):
+    """Follows nothing by itself: requests reads the whole body of a redirect first, however long it is."""
+
+    def get_redirect_target(self, _answer: requests.Response) -> str | None:
+        """Nowhere."""
+        return None
 
 
 def shown(url: str) -> str:
@@ -104,12 +112,16 @@ def _opened(session: requests.Session, url: str, *, loopback: bool) -> requests.
             auth=NoLogin(),
             timeout=TIMEOUT_S,
             stream=True,
-            allow_redirects=False,
         )
         if not answer.is_redirect:
             return answer
         answer.close()
-        target = urljoin(url, answer.headers["Location"])
+        try:
+            target = urljoin(url, answer.headers["Location"])
+        except ValueError as error:
+            raise StreamproofError(
+                f"{shown(url)} leads to something that is no address: {error}", remedy="Name the file's own address."
+            ) from error
         if _check_address(target, StreamproofError) and not loopback:
             raise StreamproofError(
                 f"{shown(url)} leads to {shown(target)}, which is this machine itself.",

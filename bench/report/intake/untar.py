@@ -75,12 +75,12 @@ def _untar(archive: IO[bytes], name: str, folder: Path, size: int) -> None:
     with _reading(name), tarfile.open(fileobj=_Sparing(archive, name), mode="r:") as tar:
         reached = 0
         while (member := tar.next()) is not None:
-            if member.offset < reached or member.size < 0 or member.offset_data + member.size > size:
-                refuse(member.name, "does not lie behind the members before it and before the end")
-            reached = member.offset_data + member.size
             for is_kind, reason in _KINDS:
                 if is_kind(member):
                     refuse(member.name, reason)
+            if member.offset < reached or member.size < 0 or member.offset_data + member.size > size:
+                refuse(member.name, "does not lie behind the members before it and before the end")
+            reached = member.offset_data + member.size
             if member.isdir():
                 members.add_folder(member.name)
             elif member.isreg():

@@ -44,6 +44,8 @@ _SIZES_BEHIND: Final = 0x8
 _DESCRIPTORS: Final = (0, 12, 16, 20, 24)
 """Bytes behind such a member: CRC and two sizes of 4 or 8 bytes, with or without a signature."""
 
+_EMPTY_DEFLATED: Final = 2
+"""Bytes that nothing at all deflates to: some programs deflate folders."""
 _DIRECTORY_LIMIT: Final = MEMBERS_LIMIT * 1024
 """Bytes of the list of members."""
 _PLAIN_KINDS: Final = (0, stat.S_IFREG, stat.S_IFDIR)
@@ -90,7 +92,7 @@ def unzip(archive: IO[bytes], name: str, folder: Path) -> None:
         _check_kind(original, info)
         if original.endswith("/"):
             members.add_folder(original)
-            if info.file_size or info.compress_size:
+            if info.file_size or info.compress_size > _EMPTY_DEFLATED:
                 refuse(original, "is a folder that holds data")
             continue
         files.append((members.add_file(original, info.file_size), info))
