@@ -13,6 +13,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from bench.bundle.cli_caches import app as caches_app
+from bench.deploy.cli_deploy import deploy
 from bench.errors import UsageError
 from bench.explain.ablate.cli_ablate import ablate
 from bench.explain.capacity.cli_capacity import capacity
@@ -291,6 +292,7 @@ def bundle(
 
 
 app.command()(build)
+app.command()(deploy)
 app.command()(pin)
 app.add_typer(caches_app, name="caches")
 app.command()(preflight)
