@@ -133,10 +133,10 @@ def sign_folder(
         files.write_whole(folder / name, content)
         digests[name] = files.sha256(content)
 
-    key = keys.public_pem(signer.public)
     write(files.TEST_RESULT, signer.attest(test_result.statement(report, subjects, digests)))
     summary = sign.predicate(report, now.astimezone(UTC).isoformat(timespec="seconds"))
     write(files.ATTESTATION, signer.attest(sign.statement(digests, summary)))
+    key = keys.public_pem(signer.public)  # of a keyless signer it is known from here on
     write(files.SIGNER, key)
     whole = model_signature.statement(folder.name, digests)
     write(files.MODEL_SIGNATURE, signer.attest(whole, hint=model_signature.hint(key)))

@@ -46,7 +46,7 @@ class Attester(Protocol):
 
     @property
     def public(self) -> ec.EllipticCurvePublicKey:
-        """The key that its signatures are checked with."""
+        """The key that its signatures are checked with; it may be known only once something was signed."""
 
     def attest(self, payload: bytes, *, hint: str = "") -> bytes:
         """Signs a statement.
@@ -275,7 +275,7 @@ def _add_listed(found: dict[str, TrustedKey], folder: Path, called: str) -> tupl
 
 def _add(found: dict[str, TrustedKey], path: Path, origin: str, validity: Validity) -> None:
     """Adds a key; of one that is there, the first origin stays, and the last limit unless it is compromised."""
-    public = parse_public(_read_small(path), str(path))
+    public = parse_public(read_small(path), str(path))
     name = key_id(public)
     if name not in found:
         found[name] = TrustedKey(name, public, origin, validity)
@@ -283,7 +283,12 @@ def _add(found: dict[str, TrustedKey], path: Path, origin: str, validity: Validi
         found[name] = replace(found[name], validity=validity)
 
 
-def _read_small(path: Path) -> bytes:
+def read_small(path: Path) -> bytes:
+    """The beginning of a file that should be a key.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return file.read(PEM_LIMIT)

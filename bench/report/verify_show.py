@@ -14,26 +14,40 @@ from bench.report import verify_words
 from bench.report.folder_files import canonical_json
 from bench.report.keys import trusted_keys
 from bench.report.render.verdict import headline
+from bench.report.trust.instance import instance_file
 from bench.report.verify import STEPS, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
 
+    from bench.report.keys import TrustedIdentity
+    from bench.report.trust.signatory import Signatory
+    from bench.report.trust.validity import Signed
     from bench.report.verify import Verification
 
 ALLOW_LIST: Final = REPOSITORY / "keys"
-"""Public keys that this checkout trusts."""
+"""Keys and identities that this checkout trusts, see `bench.report.trust.allow_list`."""
 
 
-def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = False, named: str = "") -> int:
+def check_and_show(  # noqa: PLR0913  whom the user trusts, and how they want it told
+    folder: Path,
+    extra_keys: Sequence[Path],
+    *,
+    identities: Sequence[TrustedIdentity] = (),
+    instance: Path | None = None,
+    as_json: bool = False,
+    named: str = "",
+) -> int:
     """Verifies a report and prints the outcome.
 
     Args:
         folder: of the report.
         extra_keys: files with public keys that the user trusts.
+        identities: that the user trusts.
+        instance: the Sigstore instance that vouches for them; None for the one that the environment names.
         as_json: print one JSON object instead of text.
         named: what the user named, where that is not the folder.
 
@@ -43,7 +57,9 @@ def check_and_show(folder: Path, extra_keys: Sequence[Path], *, as_json: bool = 
     Raises:
         StreamproofError: a key file that is none.
     """
-    trusted = trusted_keys(allow_list=ALLOW_LIST, extra=extra_keys)
+    trusted = trusted_keys(
+        allow_list=ALLOW_LIST, extra=extra_keys, identities=identities, instance=instance or instance_file()
+    )
     return show(verify(folder, trusted, named=named), as_json=as_json)
 
 
@@ -62,7 +78,7 @@ def as_data(found: Verification) -> dict[str, object]:
         "folder": found.folder,
         "verified": found.verified,
         "passed": list(found.passed),
-        "key": None if found.key is None else {"id": found.key.key_id, "origin": found.key.origin},
+        **_signer_data(found),
         "findings": [
             {"file": finding.file, "reason": finding.reason, "remedy": finding.remedy} for finding in found.findings
         ],
@@ -89,7 +105,7 @@ def shown(found: Verification) -> RenderableType:
             Text(),
             Text.assemble(("VERIFIED  ", "bold green"), found.report.title),
             Text(f"  {says.says}"),
-            Text(f"  signed by {found.key.key_id} ({found.key.origin})", "dim"),
+            *(Text(f"  {line}", "dim") for line in _signer_lines(found.key, found.signed)),
             Text(f"  fingerprint {found.report.fingerprint}", "dim"),
         ]
     parts += [Text(f"  {note}", "yellow") for note in found.notes]
@@ -98,3 +114,26 @@ def shown(found: Verification) -> RenderableType:
     parts += [Text("It does not mean")]
     parts += [Text(f"  - {line}") for line in verify_words.MEANS_NOT]
     return Padding(Group(*parts), (1, 0, 0, 0))
+
+
+def _signer_data(found: Verification) -> dict[str, object]:
+    key, signed = found.key, found.signed
+    if key is None:
+        return {"key": None, "identity": None, "signed": None}
+    identity = None if key.identity is None else {"name": key.identity.name, "issuer": key.identity.issuer}
+    when = None
+    if signed is not None:
+        when = {"from": signed.first.isoformat(), "to": signed.last.isoformat(), "attested": signed.attested}
+    return {"key": {"id": key.key_id, "origin": key.origin}, "identity": identity, "signed": when}
+
+
+def _signer_lines(key: Signatory, signed: Signed | None) -> Iterator[str]:
+    """Who signed, when, and what that proves."""
+    if key.identity is None:
+        yield f"signed by {key.key_id} ({key.origin})"
+    else:
+        yield f"signed by {key.identity.name}, says {key.identity.issuer} ({key.origin})"
+    if signed is not None:
+        witness = "as certificate authority and public log attest" if signed.attested else "by the signer's own word"
+        yield f"on {signed}, {witness}"
+    yield verify_words.KEY_PROVES if key.identity is None else verify_words.IDENTITY_PROVES

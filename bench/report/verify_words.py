@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 MEANS: Final = (
-    "the report was signed with a key that you chose to trust, and no byte of it has changed since;",
+    "the report was signed by somebody whom you chose to trust, and no byte of it has changed since;",
     "every figure and every verdict follows from the raw records in the folder: they were computed again, here.",
 )
 MEANS_NOT: Final = (
-    "that the records are true: a signer can invent them. Trust in the measurement is trust in whoever holds the key;",
-    "that the hardware was what environment.json says: it is what the signer's machine said of itself;",
+    "that the records are true: a signer can invent them. Trust in the measurement is trust in the signer;",
+    "that the hardware was what environment.json says: it is what the signer's machine said of itself. No file proves it;",
+    "that it was signed when it says: with a key that is the signer's word, and only a keyless signature has witnesses;",
     "that you would measure the same: run the recipe yourself. The same fingerprint makes the two comparable.",
+)
+
+KEY_PROVES: Final = (
+    "Whoever holds this key made the signature. Whose key it is, you settled when you chose to trust it."
+)
+IDENTITY_PROVES: Final = (
+    "Somebody who could act as this identity made the signature; for a workflow, that is whoever could change it."
 )
 
 BY_HAND: Final = """\

@@ -70,6 +70,7 @@ def test_a_finished_run_leaves_every_file_and_no_other(
         *files.EVIDENCE,
         *files.RENDERED,
         *files.UNSIGNED,
+        files.TEST_RESULT,
         "engine-0.log",
     }
     assert pq.read_metadata(path / files.RECORDS).num_rows == len(run[0])

@@ -24,8 +24,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --issuer: an identity whose keyless signature you trust, as the certificate names it; a `*` after "
-            "an `@` at its end stands for any rest. Those in `keys/` are trusted without it.",
+            help="With --issuer: an identity whose keyless signature you trust, as the certificate names it; at the end "
+            "of a URL with an `@`, a `*` stands for any rest. Those in `keys/` are trusted without it.",
         ),
     ] = None,
     issuer: Annotated[str | None, typer.Option(metavar="URL", help="Who vouches for --identity.")] = None,

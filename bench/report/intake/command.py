@@ -88,7 +88,8 @@ def _progress(console: Console, *, shown: bool) -> Iterator[Callable[[int, int |
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextmanager

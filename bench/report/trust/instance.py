@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.errors import StreamproofError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sigstore.models import ClientTrustConfig
 
 ENVIRONMENT: Final = "STREAMPROOF_SIGSTORE_INSTANCE"
 """Environment variable that names a file as `--instance` does."""
+
+
+def instance_file() -> Path | None:
+    """The instance that the environment names; None for the public one."""
+    named = os.environ.get(ENVIRONMENT)
+    return Path(named) if named else None
 
 
 def read(path: Path | None, *, offline: bool) -> ClientTrustConfig:

@@ -69,7 +69,7 @@ def verify_keyless(raw: bytes, identities: Iterable[TrustedIdentity], instance: 
 
     try:
         bundle = Bundle.from_json(raw)
-        certificate, public = bundle.signing_certificate, _public(bundle)
+        certificate, public = bundle.signing_certificate, p256(bundle)
         identity = _identity(certificate)
     except Exception as error:  # whatever hostile bytes do to the parsers
         raise KeylessError(f"is no keyless bundle of Sigstore: {_line(error)}") from error
@@ -92,7 +92,12 @@ def matches(pattern: str, identity: str) -> bool:
     return identity.startswith(pattern[:-1]) if pattern.endswith("*") else identity == pattern
 
 
-def _public(bundle: Bundle) -> ec.EllipticCurvePublicKey:
+def p256(bundle: Bundle) -> ec.EllipticCurvePublicKey:
+    """The key of a bundle's certificate.
+
+    Raises:
+        ValueError: it is of another kind than our signatures have.
+    """
     public = bundle.signing_certificate.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
         raise ValueError("the certificate's key is not ECDSA P-256")  # noqa: TRY004  a value from outside
