@@ -149,7 +149,7 @@ def _archive(
         with (temporary / "archive").open("x+b") as archive:
             yield archive, download(place, archive, most=wishes.most, tell=tell)
         return
-    with Path(place).open("rb") as archive:
+    with _open_here(place) as archive:
         size = archive.seek(0, 2)
         if size > wishes.most:
             raise UsageError(
@@ -158,6 +158,13 @@ def _archive(
             )
         archive.seek(0)
         yield archive, hashlib.file_digest(archive, "sha256").hexdigest()
+
+
+def _open_here(place: str) -> IO[bytes]:
+    try:
+        return Path(place).open("rb")
+    except OSError as error:
+        raise UsageError(f"{place} cannot be read: {error.strerror}.", remedy="Mend its permissions.") from error
 
 
 def _unpack(archive: IO[bytes], name: str, folder: Path) -> None:
