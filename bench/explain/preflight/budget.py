@@ -179,8 +179,13 @@ def sampler_peak(shapes: ModelShapes, settings: Settings) -> int:
 
 
 def _mlp_workspace(shapes: ModelShapes) -> int:
-    """Bytes a token: `WorkspaceManager` of fused experts holds two buffers; a dense MLP has its two halves."""
+    """Bytes a token: `WorkspaceManager` of fused experts holds two buffers; a dense MLP has its two halves.
+
+    The tokens of all data-parallel ranks come together in the experts, and are then there beside their own.
+    """
     experts = shapes.experts
     if experts is None:
         return 3 * shapes.mlp_width * BF16
-    return experts.per_token * (max(2 * experts.width, shapes.hidden) + experts.width) * BF16
+    one = experts.per_token * (max(2 * experts.width, shapes.hidden) + experts.width) * BF16
+    met = shapes.hidden * BF16 if experts.gathered > 1 else 0
+    return experts.gathered * (one + met)

@@ -10,7 +10,13 @@ from rich.console import Console
 
 from bench.errors import Exit, UsageError
 from bench.explain.preflight.gpus import card_named
-from bench.explain.preflight.lines_memory import cache_lines, graph_lines, spending_lines, weight_lines
+from bench.explain.preflight.lines_memory import (
+    cache_lines,
+    graph_lines,
+    parallel_lines,
+    spending_lines,
+    weight_lines,
+)
 from bench.explain.preflight.lines_work import capture_lines, floor_lines, prefix_lines
 from bench.explain.preflight.locate import model_of
 from bench.explain.preflight.past import past_of
@@ -82,6 +88,7 @@ def sections_of(basis: Basis, past: Past | None) -> tuple[Section, ...]:
     """The lines of a plan, with what was measured beside them."""
     facts = past.facts if past else StartFacts()
     return (
+        Section("GPUs", tuple(parallel_lines(basis))),
         Section("Weights", tuple(weight_lines(basis, facts))),
         Section("CUDA graphs", (*graph_lines(basis, facts), *capture_lines(basis, facts))),
         Section("Memory of the card", tuple(spending_lines(basis, facts))),

@@ -136,14 +136,14 @@ class Machine:
         if experts is not None:
             met += self.parts["routed experts"].parameters * experts.per_token / experts.count
         if head:
-            met += self.shapes.vocabulary * self.shapes.hidden
+            met += self.shapes.vocabulary_rows * self.shapes.hidden
         width = self.shapes.heads * self.shapes.hybrid.head_dim
         return 2 * met + 4 * context * width * self.shapes.attention_layers
 
     def _draft_operations(self, sequences: int) -> float:
         if not self.draft_tokens:
             return 0.0
-        return 2.0 * sequences * self.draft_tokens * self.shapes.vocabulary * self.shapes.hidden
+        return 2.0 * sequences * self.draft_tokens * self.shapes.vocabulary_rows * self.shapes.hidden
 
     def own(self, request: Request) -> float:
         """Seconds of the card that one request takes when all weights are read for others anyway (D above)."""
@@ -192,7 +192,7 @@ def machine_of(shapes: ModelShapes, parts: tuple[PartWeights, ...], cache: KvCac
     )
 
 
-def reply_floor(machine: Machine, request: Request, point: Point, gap_s: float) -> float | None:
+def reply_floor(machine: Machine, request: Request, point: Point, gap_s: float, ranks: int = 1) -> float | None:
     """The least mean E2E at an operating point, in seconds; None where the load alone is more than the card can do.
 
     Args:
@@ -200,10 +200,12 @@ def reply_floor(machine: Machine, request: Request, point: Point, gap_s: float) 
         request: the mean request.
         point: of the ladder. A trace has no rate to tell: its floor is that of a request alone.
         gap_s: mean turn gap of the streams.
+        ranks: data-parallel ranks that the load is shared by. The floors are convex in the load, so that no way of
+            sharing it has a lower mean than even shares.
     """
     alone, own = machine.alone(request), machine.own(request)
     if point.rate is not None:
-        return alone if point.rate * own < 1 else None
+        return alone if point.rate / ranks * own < 1 else None
     if point.concurrent is not None:
-        return max(alone, point.concurrent * own)
-    return max(alone, (point.streams or 0) * own - gap_s)
+        return max(alone, point.concurrent / ranks * own)
+    return max(alone, (point.streams or 0) / ranks * own - gap_s)

@@ -24,6 +24,24 @@ _CENT: Final = 0.005 * GIB
 """The engine prints memory in GiB with two digits behind the point."""
 
 
+def parallel_lines(basis: Basis) -> Iterator[Line]:
+    """How many GPUs, and what each of them has; nothing for one."""
+    tensor, data = basis.settings.tensor, basis.settings.data
+    if tensor * data == 1:
+        return
+    ranks = f"{data} data-parallel ranks" if data > 1 else "one rank"
+    each = f", each over {tensor} GPUs (tensor parallel)" if tensor > 1 else ""
+    experts = "; routed experts divided among all" if data > 1 and basis.model.shapes.experts is not None else ""
+    yield Line(
+        key="parallel.gpus",
+        label="GPUs of the engine",
+        value=tensor * data,
+        unit="GPUs",
+        how=f"{ranks}{each}{experts}; memory below is one GPU's, sequences and blocks one rank's",
+        source="vllm/model_executor/layers/fused_moe/config.py, flatten_tp_across_dp_and_pcp",
+    )
+
+
 def weight_lines(basis: Basis, facts: StartFacts) -> Iterator[Line]:
     """Weights, part by part."""
     for part in basis.budget.parts:
@@ -223,7 +241,8 @@ def spending_lines(basis: Basis, facts: StartFacts) -> Iterator[Line]:
         label="beside torch",
         value=budget.non_torch,
         unit="bytes",
-        how="CUDA context and libraries",
+        how="CUDA context and libraries"
+        + ("; what NCCL takes between GPUs is not in it" if settings.tensor * settings.data > 1 else ""),
         source=card.sources["non_torch_gib"],
         measured=_gib(facts.non_torch),
         rounding=_CENT,

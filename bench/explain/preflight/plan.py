@@ -11,13 +11,14 @@ from bench.explain.preflight.floors import Machine, Request, machine_of
 from bench.explain.preflight.kv_cache import KvCache, kv_cache_of
 from bench.explain.preflight.prefix import PrefixPlan, prefix_plan
 from bench.explain.preflight.settings import Settings, settings_of
+from bench.explain.preflight.sharding import one_gpu
 
 if TYPE_CHECKING:
     from bench.explain.preflight.gpus import Card
     from bench.explain.preflight.locate import Model
     from recipes.schema import Recipe
 
-Unit: TypeAlias = Literal["bytes", "tokens", "blocks", "sequences", "graphs", "layers", "seconds", "share"]
+Unit: TypeAlias = Literal["bytes", "tokens", "blocks", "sequences", "graphs", "layers", "seconds", "share", "GPUs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ class Basis:
 
     Attributes:
         recipe, model, card, settings: what was planned; `card` is None for the CPU.
-        captures, cache, budget, prefix: the parts of the plan.
+        captures, cache, budget, prefix: the parts of the plan, of one GPU and of one data-parallel rank.
         machine: for floors; None for the CPU.
         request: the mean request.
         longest: the longest context that the engine allows.
@@ -109,7 +110,8 @@ def basis_of(recipe: Recipe, model: Model, card: Card | None) -> Basis:
     Raises:
         UsageError: the engine would refuse the recipe's flags, or no plan can be made for them.
     """
-    settings, shapes = settings_of(recipe), model.shapes
+    settings = settings_of(recipe)
+    shapes = one_gpu(model.shapes, settings)
     captures, cache = captures_of(settings), kv_cache_of(shapes, settings)
     budget = budget_of(shapes, settings, captures, cache, card)
     prefix = prefix_plan(recipe, settings, cache)

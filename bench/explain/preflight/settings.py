@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from bench.errors import UsageError
 from bench.explain.preflight.releases import Release, check_flags, release_of
 from bench.report.disclosure import json_table
+from recipes.parallel import parallel_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,8 @@ class Settings:
         graph_mode: `cudagraph_mode` as asked for; the engine may lower it.
         capture_sizes: as asked for; None for the engine's own list.
         max_capture: as asked for; None for the engine's own.
+        tensor, data: GPUs that share a data-parallel rank, and such ranks.
+        expert_parallel: whole experts are divided among the GPUs, instead of each one by its width.
         defaulted: names of the settings above that the recipe does not give.
         not_modelled: flags of the recipe that change the plan in a way that is not known here.
     """
@@ -93,6 +96,9 @@ class Settings:
     graph_mode: GraphMode
     capture_sizes: tuple[int, ...] | None
     max_capture: int | None
+    tensor: int
+    data: int
+    expert_parallel: bool
     defaulted: tuple[str, ...]
     not_modelled: tuple[str, ...]
 
@@ -137,18 +143,18 @@ def settings_of(recipe: Recipe) -> Settings:
 
     Raises:
         UsageError: a flag that the release does not have, a value of the wrong kind, or something that no plan is made
-            for (more than one GPU an engine, other draft models).
+            for (layers divided among GPUs, other draft models).
     """
     given = recipe.engine.flags
     release = release_of(recipe.engine.version)
     check_flags(given, release)
     flags, cpu = _Flags(given), recipe.hardware.kind == "cpu"
-    for name in ("tensor_parallel_size", "pipeline_parallel_size"):
-        if flags.optional(name, int) not in (None, 1):
-            raise UsageError(
-                f"engine.flags.{name} is {given[name]}: plans are made for engines on one GPU.",
-                remedy="Plan the recipe without it; every figure of a card then holds for one of one.",
-            )
+    parallel = parallel_of(given)
+    if parallel.pipeline * parallel.context > 1:
+        raise UsageError(
+            f"the engine's flags ask for {parallel.words}: plans are made for tensor and data parallel only.",
+            remedy="Plan the recipe without the others.",
+        )
     compilation = flags.table("compilation_config")
     draft, acceptance = _speculation(flags.table("speculative_config"))
     sequences = flags.get("max_num_seqs", int, _CPU_SEQUENCES if cpu else _GPU_SEQUENCES)
@@ -174,6 +180,9 @@ def settings_of(recipe: Recipe) -> Settings:
         graph_mode="NONE" if cpu or flags.optional("enforce_eager", bool) else _graph_mode(compilation),
         capture_sizes=sizes,
         max_capture=_max_capture(given, compilation),
+        tensor=parallel.tensor,
+        data=parallel.data,
+        expert_parallel=flags.optional("enable_expert_parallel", bool) or False,
         defaulted=tuple(flags.defaulted),
         not_modelled=tuple(name for name in given if name in _NOT_MODELLED),
     )

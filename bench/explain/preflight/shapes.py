@@ -7,6 +7,7 @@ Names are those of transformers' `Qwen3_5MoeConfig` and `Qwen3_5Config`. What vL
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -39,12 +40,14 @@ class Experts:
         per_token: of these, how many a token uses.
         width: intermediate size of one.
         shared_width: intermediate size of the shared expert; 0 without one.
+        gathered: data-parallel ranks whose tokens come together in a layer.
     """
 
     count: int
     per_token: int
     width: int
     shared_width: int
+    gathered: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class ModelShapes:
         multimodal_rope: positions have three parts; vLLM then makes a table four times as long.
         state_bytes: bytes of one number of a GDN state (`mamba_ssm_dtype`).
         quantization: how linear layers are stored.
+        tensor: GPUs that share embedding, LM head and the rest of a rank; above 1 the shapes are one GPU's part
+            (`bench.explain.preflight.sharding`), but for `vocabulary`.
     """
 
     architecture: str
@@ -101,6 +106,12 @@ class ModelShapes:
     multimodal_rope: bool
     state_bytes: int
     quantization: Quantization
+    tensor: int = 1
+
+    @property
+    def vocabulary_rows(self) -> int:
+        """Rows of the embedding, and of the LM head, on one GPU."""
+        return math.ceil(self.vocabulary / self.tensor)
 
     @property
     def attention_layers(self) -> int:

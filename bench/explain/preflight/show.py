@@ -42,9 +42,10 @@ def shown(
         verdicts: on it.
         against: name of the measured start beside it; None where there is none.
     """
-    card = basis.card.match if basis.card else "the CPU"
+    count = basis.settings.tensor * basis.settings.data
+    cards = "the CPU" if basis.card is None else f"{count} x {basis.card.match}" if count > 1 else basis.card.match
     head = Text.assemble(
-        ("preflight ", "dim"), (basis.recipe.target, "bold"), f" on {card}, vLLM {basis.settings.release.version}"
+        ("preflight ", "dim"), (basis.recipe.target, "bold"), f" on {cards}, vLLM {basis.settings.release.version}"
     )
     beside = against or "no measured start of this engine is here (name one with --against)"
     parts: list[RenderableType] = [head, Text(f"measured: {beside}", style="dim")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from bench.explain.preflight.gpus import GIB
 from bench.explain.preflight.plan import Verdict
 from bench.explain.preflight.releases import READ
+from bench.explain.preflight.sharding import indivisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,15 @@ _ORDER: Final = ("fits", "tight", "cannot")
 
 def verdicts_of(basis: Basis) -> tuple[Verdict, ...]:
     """Every requirement that applies, in the order of a start."""
-    found = [*_release(basis), *_card(basis), *_cache(basis), *_load(basis), *_graphs(basis), *_prefix(basis)]
+    found = [
+        *_release(basis),
+        *_parallel(basis),
+        *_card(basis),
+        *_cache(basis),
+        *_load(basis),
+        *_graphs(basis),
+        *_prefix(basis),
+    ]
     return tuple(found)
 
 
@@ -63,6 +72,36 @@ def _release(basis: Basis) -> Iterator[Verdict]:
             why=basis.model.assumed,
             change="--config with the checkpoint's own config.json",
         )
+
+
+def _parallel(basis: Basis) -> Iterator[Verdict]:
+    """What dividing the model among GPUs meets."""
+    settings, experts = basis.settings, basis.model.shapes.experts
+    if odd := list(indivisible(basis.model.shapes, settings)):
+        yield Verdict(
+            name="GPUs",
+            verdict="cannot",
+            why=f"does not divide: {'; '.join(odd)}",
+            change="tensor_parallel_size or data_parallel_size, or enable_expert_parallel where it is the experts",
+        )
+    if settings.data == 1 or experts is None:
+        return
+    if settings.cpu:  # seen on the release: CpuCommunicator has no all_gatherv
+        yield Verdict(
+            name="data parallel",
+            verdict="cannot",
+            why="the CPU build cannot bring the tokens of several ranks together in the experts (NotImplementedError "
+            "in its warm-up)",
+            change="a dense model, or without data_parallel_size",
+        )
+        return
+    yield Verdict(
+        name="data parallel",
+        verdict="tight",
+        why=f"no {settings.data} independent replicas: the experts are divided among all ranks, which take every step "
+        "together; a prefill at one rank holds up the decodes of the others",
+        change="for independent replicas an engine for each GPU, with a router in front that keeps a call where it is",
+    )
 
 
 def _card(basis: Basis) -> Iterator[Verdict]:
@@ -169,7 +208,8 @@ def _cache(basis: Basis) -> Iterator[Verdict]:
 def _load(basis: Basis) -> Iterator[Verdict]:
     """The ladder against what runs at once: more requests in flight than that wait or are preempted."""
     ladder = basis.recipe.load.ladder
-    at_once = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
+    most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
+    at_once = math.ceil(most / basis.settings.data)  # at each rank
     tokens = basis.recipe.workload.prompt_tokens + basis.recipe.workload.output_tokens
     room = basis.cache.sequences(basis.budget.blocks, tokens)
     if basis.budget.blocks and room < at_once:

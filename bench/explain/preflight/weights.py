@@ -86,10 +86,10 @@ def tensors_of(shapes: ModelShapes, *, draft: bool, vision: bool) -> Iterator[Te
     """Every tensor that is loaded. Embedding and LM head are shared with the draft layers."""
     for index, kind in enumerate(shapes.layer_types):
         yield from _layer(shapes, f"{_TEXT}.layers.{index}", attention=kind == "full_attention")
-    yield Tensor(part="embedding", module=f"{_TEXT}.embed_tokens", rows=shapes.vocabulary, columns=shapes.hidden)
+    yield Tensor(part="embedding", module=f"{_TEXT}.embed_tokens", rows=shapes.vocabulary_rows, columns=shapes.hidden)
     yield Tensor(part="norms", module=f"{_TEXT}.norm", rows=1, columns=shapes.hidden)
     if not shapes.tied:
-        yield Tensor(part="LM head", module="lm_head", rows=shapes.vocabulary, columns=shapes.hidden, linear=True)
+        yield Tensor(part="LM head", module="lm_head", rows=shapes.vocabulary_rows, columns=shapes.hidden, linear=True)
     if draft:
         yield from _draft(shapes)
     if vision and shapes.vision is not None:
@@ -170,7 +170,7 @@ def _draft(shapes: ModelShapes) -> Iterator[Tensor]:
     for index in range(shapes.mtp_layers):
         for tensor in _layer(shapes, f"mtp.layers.{index}", attention=True):
             yield replace(tensor, part="MTP")
-    yield _linear("MTP", "mtp.fc", shapes.hidden, 2 * shapes.hidden)
+    yield _linear("MTP", "mtp.fc", shapes.hidden // shapes.tensor, 2 * shapes.hidden)
     yield Tensor(part="MTP", module="mtp.norm", rows=1, columns=shapes.hidden, copies=3)  # and one before each input
 
 

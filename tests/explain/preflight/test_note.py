@@ -17,6 +17,6 @@ def test_what_cannot_be_is_said_with_the_flag() -> None:
 
 
 def test_a_recipe_without_a_plan_stops_nothing() -> None:
-    recipe = load_recipe("h200-fp8", {"engine.flags.tensor_parallel_size": "2"})
+    recipe = load_recipe("h200-fp8", {"engine.flags.pipeline_parallel_size": "2", "hardware.count": "2"})
     (note,) = plan_notes(recipe)
     assert "no plan can be made" in note

@@ -59,7 +59,7 @@ def test_the_cpu_is_told_its_cache_in_gib() -> None:
         ({"gpu_memory_utilization": 1.5}, "gpu_memory_utilization"),
         ({"kv_cache_dtype": "nvfp4"}, "kv_cache_dtype"),
         ({"mamba_ssm_cache_dtype": "int8"}, "mamba_ssm_cache_dtype"),
-        ({"tensor_parallel_size": 2}, "one GPU"),
+        ({"pipeline_parallel_size": 2}, "pipeline 2"),
         ({"speculative_config": {"method": "eagle", "num_speculative_tokens": 2}}, "eagle"),
         ({"speculative_config": {"method": "mtp"}}, "num_speculative_tokens"),
         ({"compilation_config": {"cudagraph_mode": "SOMETIMES"}}, "cudagraph_mode"),
