@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import tempfile
 from contextlib import contextmanager
@@ -160,7 +161,7 @@ def _archive(
         yield archive, hashlib.file_digest(archive, "sha256").hexdigest()
 
 
-def _open_here(place: str) -> IO[bytes]:
+def _open_here(place: str) -> io.BufferedReader:
     try:
         return Path(place).open("rb")
     except OSError as error:
