@@ -3,48 +3,124 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, get_args
 
 from rich.console import Console
 from rich.text import Text
 
 from bench.errors import Exit, StreamproofError, UsageError
 from bench.explain.ablate import folder as folders
-from bench.explain.ablate.course import run_all
+from bench.explain.ablate.adapt import adaptations
+from bench.explain.ablate.course import run_all, run_resident
 from bench.explain.ablate.factors import choose, derive
-from bench.explain.ablate.plan import make_plan
+from bench.explain.ablate.plan import Only, make_plan
+from bench.explain.ablate.share import shares
 from bench.explain.ablate.show import shown, shown_plan
+from bench.explain.preflight.command import plan as preflight_plan
+from bench.explain.preflight.verdicts import verdicts_of
 from bench.report.folder_files import canonical_json
 from bench.report.keys import own_signer, trusted_keys
 from bench.report.verify_show import ALLOW_LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from bench.explain.ablate.course import Start
+    from bench.explain.ablate.adapt import Adapted
+    from bench.explain.ablate.course import Begin, Say, Start
     from bench.explain.ablate.outcome import Ablation
     from bench.explain.ablate.plan import AblationPlan
     from recipes.schema import Recipe
 
 
+@dataclass(frozen=True, kw_only=True)
+class Residency:
+    """Engines are started together, once, and stay.
+
+    Attributes:
+        at_once: no more than this many.
+        memory_share: of the card for each; None divides it.
+        cache_gib: KV cache of each; None takes what its share leaves.
+    """
+
+    at_once: int
+    memory_share: float | None = None
+    cache_gib: float | None = None
+
+
+def residency(*, resident: bool, at_once: int, memory_share: float | None, cache_gib: float | None) -> Residency | None:
+    """What the options say.
+
+    Raises:
+        UsageError: a card is divided between engines that do not run beside each other.
+    """
+    if resident:
+        return Residency(at_once=at_once, memory_share=memory_share, cache_gib=cache_gib)
+    if memory_share is not None or cache_gib is not None:
+        raise UsageError(
+            "--memory-share and --kv-gib divide a card between engines that stay.", remedy="Add --resident."
+        )
+    return None
+
+
 def plan_of(  # noqa: PLR0913  the options of a command
-    base: Recipe, target: Recipe, *, wanted: Sequence[str], blocks: int, seed: int, engine: str | None = None
+    base: Recipe,
+    target: Recipe,
+    *,
+    wanted: Sequence[str],
+    blocks: int,
+    seed: int,
+    engine: str | None = None,
+    only: str | None = None,
+    residency: Residency | None = None,
 ) -> AblationPlan:
     """The plan between two recipes.
 
     Raises:
-        UsageError: they differ in hardware or in nothing, a factor or engine is unknown, a configuration is no recipe.
+        UsageError: they differ in hardware or in nothing, a factor, engine or direction is unknown, a configuration is
+            no recipe, or does not fit beside the others.
     """
     if engine not in {None, "docker", "process"}:
         raise UsageError(f"--engine {engine}: there is no such engine.", remedy="It is docker or process.")
-    plan = make_plan(base, target, choose(derive(base, target), wanted), blocks=blocks, seed=seed)
-    plan = plan.model_copy(update={"engine": engine})
+    if only not in {None, *get_args(Only)}:
+        raise UsageError(f"--only {only}: there is no such direction.", remedy=f"It is {' or '.join(get_args(Only))}.")
+    known = derive(base, target)
+    factors = choose(known, wanted)
+    plan = make_plan(
+        base,
+        target,
+        factors,
+        blocks=blocks,
+        seed=seed,
+        rest=tuple(factor for factor in known if factor not in factors) if only == "removed" else (),
+        only=only,  # type: ignore[arg-type]  # as just checked
+        at_once=residency.at_once if residency else None,
+    )
+    plan = _adapted(plan.model_copy(update={"engine": engine}), adaptations)
+    if residency is not None:
+        recipes = {each.name: plan.recipe(each.name) for each in plan.configurations}
+        given = shares(
+            recipes,
+            at_once=max(map(len, plan.groups.values())),
+            share=residency.memory_share,
+            cache_gib=residency.cache_gib,
+        )
+        plan = _adapted(plan, lambda _: given)
     for each in plan.configurations:
         plan.recipe(each.name)  # what is no recipe is said now, and not after an hour
     return plan
+
+
+def _adapted(plan: AblationPlan, adapt: Callable[[Recipe], tuple[Adapted, ...]]) -> AblationPlan:
+    """The plan whose configurations have further values."""
+    configurations = tuple(
+        each.model_copy(update={"adapted": (*each.adapted, *adapt(plan.recipe(each.name)))})
+        for each in plan.configurations
+    )
+    return plan.model_copy(update={"configurations": configurations})
 
 
 def dry_run(plan: AblationPlan, *, as_json: bool) -> Exit:
@@ -52,17 +128,41 @@ def dry_run(plan: AblationPlan, *, as_json: bool) -> Exit:
     if as_json:
         sys.stdout.write(canonical_json(plan.model_dump(mode="json", exclude_none=True)).decode())
     else:
-        Console(highlight=False).print(shown_plan(plan))
+        Console(highlight=False).print(shown_plan(plan, objections(plan)))
     return Exit.OK
 
 
-def ablate(plan: AblationPlan, reports: Path, start: Start | None = None, *, as_json: bool) -> Exit:
+def objections(plan: AblationPlan) -> dict[str, tuple[str, ...]]:
+    """Why an engine would not start, or would not hold the load, by configuration: `just preflight` of each.
+
+    They stop nothing: the engine itself decides, and a recipe that no plan can be made for has none.
+    """
+    found = {}
+    for each in plan.configurations:
+        try:
+            verdicts = verdicts_of(preflight_plan(plan.recipe(each.name), offline=True))
+        except StreamproofError:
+            continue
+        against = [one for one in verdicts if one.verdict == "cannot" or (one.name, one.verdict) == _TOO_SMALL]
+        if against:
+            found[each.name] = tuple(f"{one.name}: {one.why}; change: {one.change}" for one in against)
+    return found
+
+
+_TOO_SMALL: Final = ("sequences", "tight")
+"""A cache that does not hold the load changes what is measured: requests are preempted, and prefixes lost."""
+
+
+def ablate(
+    plan: AblationPlan, reports: Path, start: Start | None = None, *, begin: Begin | None = None, as_json: bool
+) -> Exit:
     """Runs a new ablation.
 
     Args:
         plan: of it.
         reports: folder of all reports.
         start: runs one recipe; by default as `just repro` does.
+        begin: starts engines that stay, for a plan with such; by default as `just repro` does.
         as_json: print the summary as JSON.
 
     Returns:
@@ -74,25 +174,33 @@ def ablate(plan: AblationPlan, reports: Path, start: Start | None = None, *, as_
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = reports / "ablation" / f"{stamp}-{plan.base.target}-to-{plan.target.target}"
     folders.begin(folder, plan)
-    return resume(folder, start, as_json=as_json)
+    return resume(folder, start, begin=begin, as_json=as_json)
 
 
-def resume(folder: Path, start: Start | None = None, *, as_json: bool) -> Exit:
+def resume(folder: Path, start: Start | None = None, *, begin: Begin | None = None, as_json: bool) -> Exit:
     """Goes on with an ablation; likewise."""
     plan = folders.read_plan(folder)
-    start = start or engine_start(plan.engine, quiet=as_json)
     out = Console(highlight=False, stderr=True)
-    out.print(Text(f"ablation in {folder}"))
+
+    def say(line: str) -> None:
+        out.print(Text(line))
+
+    say(f"ablation in {folder}")
+    for name, against in objections(plan).items():
+        say(f"preflight of {name}: {'; '.join(against)}")
     own_signer()  # made before anything is measured, so that the reports are trusted here
     code = Exit.OK
     try:
-        run_all(folder, plan, start, lambda line: out.print(Text(line)))
+        if plan.resident:
+            run_resident(folder, plan, begin or engines_begin(plan.engine, quiet=as_json, say=say), say)
+        else:
+            run_all(folder, plan, start or engine_start(plan.engine, quiet=as_json), say)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
-        out.print(Text(f"Interrupted. What is measured is kept; to go on: just ablate --resume {folder}"))
+        say(f"Interrupted. What is measured is kept; to go on: just ablate --resume {folder}")
     except StreamproofError:
-        out.print(Text(f"What is measured is kept. To go on: just ablate --resume {folder}; a factor that cannot be"))
-        out.print(Text("served by itself can be left out of a new ablation with --factors."))
+        say(f"What is measured is kept. To go on: just ablate --resume {folder}; a factor that cannot be")
+        say("served by itself can be left out of a new ablation with --factors.")
         raise
     ablation = folders.finish(folder, trusted_keys(allow_list=ALLOW_LIST))
     _tell(ablation, folder, as_json=as_json)
@@ -121,6 +229,13 @@ def engine_start(engine: str | None, *, quiet: bool) -> Start:
         return again(recipe, nonce=nonce)
 
     return start
+
+
+def engines_begin(engine: str | None, *, quiet: bool, say: Say) -> Begin:
+    """Starts engines together, as `just repro` starts one."""
+    from bench.explain.ablate.residents import residents  # noqa: PLC0415  the heavy part
+
+    return partial(residents, engine=engine, quiet=quiet, say=say)
 
 
 def need(value: Path | str | None, option: str) -> str:

@@ -102,17 +102,14 @@ def with_factors(base: Recipe, target: Recipe, switched: Collection[Factor]) -> 
     raw = target.model_dump(mode="json", exclude_none=True)
     raw |= unflatten(values)
     raw["engine"].setdefault("flags", {})
-    raw |= {"claims": [], "overridden": [], "title": _title(target, switched)}
+    raw |= {"claims": [], "overridden": []}
     raw["sources"] = {key: source.model_dump(exclude_none=True) for key, source in (of_target | kept).items()}
     raw["load"]["runs"] = 1
     try:
         return Recipe.model_validate(raw)
     except ValueError as error:
-        raise UsageError(f"{base.target} with {_title(target, switched)} is no recipe: {error}") from error
-
-
-def _title(target: Recipe, switched: Collection[Factor]) -> str:
-    return f"{target.title}; ablation with {', '.join(factor.slug for factor in switched) or 'no factor'}"
+        names = ", ".join(factor.slug for factor in switched)
+        raise UsageError(f"{base.target} with {names} as {target.target} has them is no recipe: {error}") from error
 
 
 def _values(recipe: Recipe) -> dict[str, Any]:

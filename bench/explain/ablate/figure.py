@@ -19,13 +19,13 @@ DIRECTIONS: Final = (("added first", "p50", -8), ("removed last", "p95", 8))
 
 
 def effects_figure(figure: FigureEffects) -> Markup | None:
-    """Draws both effects of every factor and the total; None where there are none."""
-    if figure.none or figure.total is None:
-        return None
+    """Draws the effects of every factor and the total, as far as they were measured; None where none was."""
     pairs = [(each.factor, (each.added_first, each.removed_last)) for each in figure.factors]
-    everything = [one for _, two in pairs for one in two] + [figure.total]
+    everything = [one for one in (*(one for _, two in pairs for one in two), figure.total) if one is not None]
+    if not everything:
+        return None
     ends = [end for one in everything for end in (one.ratio, one.low or one.ratio, one.high or one.ratio)]
-    names = [name for name, _ in pairs] + ["all"]
+    names = [name for name, _ in pairs] + ([] if figure.total is None else ["all"])
     plot = Plot(
         Axis(-0.5, len(names) - 0.5, tuple(enumerate(_short(name, len(names)) for name in names))),
         change_axis(ends),
@@ -40,8 +40,10 @@ def effects_figure(figure: FigureEffects) -> Markup | None:
     return plot.svg(f"Effects on {figure_name(figure)}; the figures stand in the table")
 
 
-def _mark(plot: Plot, place: tuple[int, Interval], name: str, kind: str, *, shift_px: int = 0) -> None:
+def _mark(plot: Plot, place: tuple[int, Interval | None], name: str, kind: str, *, shift_px: int = 0) -> None:
     index, one = place
+    if one is None:
+        return
     if one.low is not None:
         plot.whisker(index, one.low, one.high, kind, shift_px=shift_px)
     plot.dot((index, one.ratio), kind, f"{name}: {effect(one)}", shift_px=shift_px)

@@ -22,9 +22,10 @@ class FactorEffect(Part):
 
     Attributes:
         factor: slug.
-        added_first: over the base.
-        removed_last: of the full recipe over the full recipe without it.
-        interaction: the first over the second: 1 where the factor does the same alone and beside all others.
+        added_first: over the base; null where that was not measured.
+        removed_last: of the full recipe over the full recipe without it; likewise.
+        interaction: the first over the second: 1 where the factor does the same alone and beside all others; null
+            without both.
         interacts: whether that interval leaves out 1; null where there is no interval.
         share: what stands for the factor where it does not interact: the geometric mean of both effects; null where it
             does, or where nobody can say.
@@ -32,9 +33,9 @@ class FactorEffect(Part):
     """
 
     factor: str
-    added_first: Interval
-    removed_last: Interval
-    interaction: Interval
+    added_first: Interval | None
+    removed_last: Interval | None
+    interaction: Interval | None
     interacts: bool | None
     share: Interval | None
     says: str
@@ -47,7 +48,7 @@ class FigureEffects(Part):
         point: label.
         quantile: of E2E.
         seconds: median over the blocks, by configuration.
-        total: the full recipe over the base.
+        total: the full recipe over the base; null where that was not measured.
         factors: in order of the plan.
         confidence: that all effects and shares of this figure are within their intervals; and that each interaction is.
         none: why there are no effects; empty where there are.
@@ -63,10 +64,19 @@ class FigureEffects(Part):
 
 
 class RunPart(Part):
-    """One engine start that counts: its report, and the digest of its attestation."""
+    """One measurement that counts.
 
+    Attributes:
+        group, block, configuration: its place in the plan.
+        start: names the engine start that it shares with others; null for a start of its own.
+        report: folder, below the ablation's.
+        attestation_sha256: of that report.
+    """
+
+    group: int
     block: int
     configuration: str
+    start: str | None
     report: str
     attestation_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -77,8 +87,10 @@ class Ablation(Part):
     Attributes:
         target, base: names.
         factors: (slug, name, keys).
-        blocks: complete ones that count. left_out: why others do not.
-        complete: every planned block counts.
+        only: the one direction in which they were switched; null for both.
+        adapted: (configuration, or "all", what it has besides its factors).
+        blocks: complete ones that count, of the group with the fewest. left_out: what else does not count, and why.
+        complete: everything that was planned counts.
         runs: that count.
         figures: point by point.
     """
@@ -89,8 +101,25 @@ class Ablation(Part):
     title: str
     not_real: tuple[str, ...]
     factors: tuple[tuple[str, str, tuple[str, ...]], ...]
+    only: Literal["added", "removed"] | None
+    adapted: tuple[tuple[str, tuple[str, ...]], ...]
     blocks: int
     left_out: tuple[str, ...]
     complete: bool
     runs: tuple[RunPart, ...]
     figures: tuple[FigureEffects, ...]
+
+    @property
+    def starts(self) -> int:
+        """Engine starts that the runs were measured on."""
+        return len({run.start for run in self.runs if run.start}) + sum(run.start is None for run in self.runs)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several measurements were made on one engine start."""
+        return self.starts < len(self.runs)
+
+    @property
+    def groups(self) -> int:
+        """How many sets of configurations were measured beside each other."""
+        return len({run.group for run in self.runs})

@@ -10,48 +10,73 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.explain.ablate.plan import FEW_DEGREES
-from bench.explain.ablate.words import effect, figure_name, headline
+from bench.explain.ablate.words import effect, figure_name, headline, remarks
 from bench.report.render import words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from rich.console import RenderableType
 
     from bench.explain.ablate.outcome import Ablation
     from bench.explain.ablate.plan import AblationPlan
 
 
-def shown_plan(plan: AblationPlan) -> RenderableType:
-    """What an ablation would do, and how long it takes."""
+def shown_plan(plan: AblationPlan, objections: Mapping[str, Sequence[str]]) -> RenderableType:
+    """What an ablation would do, and how long it takes.
+
+    Args:
+        plan: of it.
+        objections: of preflight, by configuration.
+    """
     factors = Table("factor", box=None, pad_edge=False)
     factors.add_column("what it switches", overflow="fold")
     for factor in plan.factors:
         factors.add_row(Text(f"{factor.slug}\n({factor.name})"), Text("\n".join(factor.keys)))
-    runs = Table(
-        "configuration", "factors as the target has them", "recipe differs from base in", box=None, pad_edge=False
-    )
+    runs = Table("configuration", "factors as the target has them", box=None, pad_edge=False)
     for each in plan.configurations:
-        keys = sum(len(factor.keys) for factor in plan.factors if factor.slug in each.factors)
-        runs.add_row(Text(each.name), Text(", ".join(each.factors) or "none"), words.plural(keys, "value"))
+        runs.add_row(Text(each.name), Text(", ".join(each.factors) or "none"))
     points = ", ".join(point.label for point in plan.target.load.ladder)
-    measured = plan.seconds_of_a_run * len(plan.order)
+    rest = ", ".join(factor.slug for factor in plan.rest)
     return Group(
         Text(f"From {plan.base.target} to {plan.target.target} at {points}, with the workload and load of the latter."),
+        *((Text(f"As the target has it throughout: {rest}."),) if rest else ()),
         factors,
         Text(),
         runs,
         Text(),
-        Text(f"{len(plan.order)} engine starts in {words.plural(plan.blocks, 'block')}, in a random order in each:"),
-        *(Text(f"  block {block}: {', '.join(_names(plan, block))}") for block in range(1, plan.blocks + 1)),
-        Text(f"Some {words.clock(measured)} of measuring, and {len(plan.order)} times the engine's start."),
+        *(Text(f"{name}: {each.says}.") for name, besides in plan.besides.items() for each in besides),
+        *_course(plan),
         *(() if plan.degrees >= FEW_DEGREES else (Text(_FEW, "yellow"),)),
+        *(Text(f"preflight of {name}: {why}", "yellow") for name, found in objections.items() for why in found),
     )
 
 
-_FEW: Final = "With so few engine starts only a large effect can be told from chance: raise --blocks."
+_FEW: Final = "With so few measurements only a large effect can be told from chance: raise --blocks."
 
 
-def _names(plan: AblationPlan, block: int) -> list[str]:
-    return [planned.configuration for planned in plan.order if planned.block == block]
+def _course(plan: AblationPlan) -> Iterator[Text]:
+    """What happens in which order, and how long it takes."""
+    blocks, groups = words.plural(plan.blocks, "block"), plan.groups
+    measured = words.clock(plan.seconds_of_a_run * len(plan.order))
+    if plan.resident:
+        yield Text(
+            f"{plan.starts} engine starts; all of a group start together and stay. Then {len(plan.order)} measurements "
+            f"in {blocks}, one engine at a time, in a random order in each:"
+        )
+    else:
+        yield Text(f"{plan.starts} engine starts in {blocks}, in a random order in each:")
+    for group in groups:
+        if len(groups) > 1:
+            yield Text(f"  group {group}: {', '.join(groups[group])}")
+        for block in range(1, plan.blocks + 1):
+            names = [each.configuration for each in plan.order if (each.group, each.block) == (group, block)]
+            yield Text(f"  block {block}: {', '.join(names)}")
+    if plan.resident:
+        starts = "one start, of the slowest engine" if len(groups) == 1 else f"{len(groups)} such starts together"
+        yield Text(f"Some {measured} of measuring, and {starts}.")
+    else:
+        yield Text(f"Some {measured} of measuring, and {plan.starts} times the engine's start.")
 
 
 def shown(ablation: Ablation) -> RenderableType:
@@ -62,6 +87,7 @@ def shown(ablation: Ablation) -> RenderableType:
         Text(f"{ablation.title}{real}, from {ablation.base}, {words.plural(ablation.blocks, 'complete block')}")
     )
     parts += [Text(f"left out: {text}", "yellow") for text in ablation.left_out]
+    parts += [Text(text) for text in remarks(ablation)]
     for figure in ablation.figures:
         parts.append(Text())
         if figure.none:
@@ -76,7 +102,8 @@ def shown(ablation: Ablation) -> RenderableType:
                 effect(each.removed_last),
                 share,
             )
-        table.add_row(Text("all together", "bold"), effect(figure.total), "", "")
+        if figure.total is not None:
+            table.add_row(Text("all together", "bold"), effect(figure.total), "", "")
         parts.append(table)
         parts += [Text(f"  {each.factor}: {each.says}", "dim") for each in figure.factors]
     return Padding(Group(*parts), (1, 0, 0, 0))

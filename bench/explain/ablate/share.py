@@ -1,0 +1,85 @@
+"""One card for several engines: how much of its memory each gets.
+
+`gpu_memory_utilization` alone does not divide a card between engines that start together: vLLM 0.26.0 takes whatever
+others allocate while it starts for memory of its own (`memory_profiling` in vllm/utils/mem_utils.py), and is left with
+too little for its KV cache. The size of the cache is therefore given (`kv_cache_memory_bytes`), which skips that count;
+the share is still what must be free when an engine starts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from bench.errors import StreamproofError, UsageError
+from bench.explain.ablate.adapt import Adapted, with_adapted
+from bench.explain.preflight.command import plan
+from bench.explain.preflight.gpus import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recipes.schema import Recipe
+
+USABLE: Final = 0.93
+"""Of a card, by all engines together: what is left is for graph pools and workspaces that are larger than planned."""
+
+_SHARE: Final = "engine.flags.gpu_memory_utilization"
+_CACHE: Final = "engine.flags.kv_cache_memory_bytes"
+_STEP: Final = 1 << 28
+"""Bytes: the size of the cache is a multiple of a quarter of a GiB."""
+
+
+def shares(
+    recipes: Mapping[str, Recipe], *, at_once: int, share: float | None, cache_gib: float | None
+) -> tuple[Adapted, ...]:
+    """What every configuration gets besides its own flags; nothing on a CPU, whose recipes say their cache's size.
+
+    Args:
+        recipes: by the name of the configuration.
+        at_once: engines on the card.
+        share: of the card for each; None divides `USABLE`.
+        cache_gib: KV cache of each; None takes what is left of the smallest configuration's share, by preflight.
+
+    Raises:
+        UsageError: the share is none, or a configuration does not fit into it, or nobody knows whether it does.
+    """
+    if any(recipe.hardware.kind == "cpu" for recipe in recipes.values()):
+        if share is not None or cache_gib is not None:
+            raise UsageError(
+                "--memory-share and --kv-gib divide a card; this target runs on the CPU.",
+                remedy="Its KV cache is engine.env.VLLM_CPU_KVCACHE_SPACE.",
+            )
+        return ()
+    share = math.floor(100 * USABLE / at_once) / 100 if share is None else share
+    if not 0 < share * at_once <= 1:
+        raise UsageError(
+            f"--memory-share {share:g}: {at_once} engines at once would take {share * at_once:.0%} of the card.",
+            remedy=f"At most {math.floor(100 / at_once) / 100:g}, or fewer engines --at-once.",
+        )
+    why = f"one of {at_once} engines that stay on the card together"
+    given = Adapted(key=_SHARE, value=share, kind="assumption", why=why)
+    if cache_gib is None:
+        left = {name: _left(name, with_adapted(recipe, [given])) for name, recipe in recipes.items()}
+        cache = min(left.values()) // _STEP * _STEP
+        smallest = min(left, key=lambda name: left[name])
+        if cache <= 0:
+            raise UsageError(
+                f"{smallest} does not fit into {share:g} of the card: {-left[smallest] / GIB:.1f} GiB are missing, and "
+                "then its KV cache.",
+                remedy="Fewer engines --at-once, or leave its factor out with --factors.",
+            )
+        why = f"{why}; the same for all, and what the share leaves {smallest}"
+    else:
+        cache = round(cache_gib * GIB)
+    return (given, Adapted(key=_CACHE, value=cache, kind="assumption", why=why))
+
+
+def _left(name: str, recipe: Recipe) -> int:
+    """Bytes of the share that are left for the KV cache."""
+    try:
+        return plan(recipe, offline=True).budget.available
+    except StreamproofError as error:
+        raise UsageError(
+            f"nobody can say what {name} leaves for its KV cache: {error.message}", remedy="Give its size: --kv-gib 6"
+        ) from error
