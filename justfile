@@ -5,6 +5,7 @@ set positional-arguments
 
 export PATH := justfile_directory() / ".tools/bin:" + env("PATH")
 python := "uv run --frozen --no-dev python -m bench"
+maintainer := "uv run --frozen --no-dev --extra release python -m bench"
 dev := "uv run --frozen"
 
 [private]
@@ -58,6 +59,18 @@ caches *options:
 [no-exit-message]
 verify report *options:
     @{{ python }} verify "$@"
+
+# A release's notes about reports, and the assets beside them: ZIP files, picture, hashes (just release-notes reports/...)
+[group("reports")]
+[no-exit-message]
+release-notes *options:
+    @{{ python }} release-notes "$@"
+
+# Attach reports to a release on GitHub: assets and notes, checked, nothing twice (just attach v1.0 reports/...)
+[group("reports")]
+[no-exit-message]
+attach *options:
+    @{{ maintainer }} attach "$@"
 
 # What a vLLM log shows: the stage that failed, the cause, the fix, and silent downgrades (just doctor engine.log)
 [group("explain")]

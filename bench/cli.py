@@ -24,6 +24,7 @@ from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
 from bench.images.cli_build import build
 from bench.images.cli_pin import pin
+from bench.release.cli_release import attach, release_notes
 from bench.report.intake.cli_verify import verify
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
@@ -300,6 +301,8 @@ app.command()(graphs)
 app.command()(compare)
 app.command()(ablate)
 app.command()(plan)
+app.command()(release_notes)
+app.command()(attach)
 app.command()(capacity)
 app.command()(frontier)
 app.add_typer(quantize_app, name="quantize")

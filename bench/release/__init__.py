@@ -1,0 +1,1 @@
+"""Reports beside a release: notes and assets, and how they get to GitHub."""

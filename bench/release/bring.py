@@ -1,0 +1,56 @@
+"""Brings reports here, from wherever `just verify` takes one: folders, archives, addresses."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.errors import StreamproofError
+from bench.report.intake.place import Wishes, brought
+from bench.report.verify_files import RefusedError
+from bench.report.verify_text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A report that is here, not yet verified.
+
+    Attributes:
+        name: as the user named it, safe to print.
+        folder: with its files.
+    """
+
+    name: str
+    folder: Path
+
+
+@contextmanager
+def brought_here(places: Sequence[str], say: Callable[[str], None]) -> Iterator[tuple[Here, ...]]:
+    """The reports, for as long as the context lasts.
+
+    Args:
+        places: folders, archives, addresses.
+        say: told what is being done.
+
+    Raises:
+        UsageError: no such place.
+        StreamproofError: it cannot be fetched, or what is there is no report.
+    """
+    with ExitStack() as stack:
+        yield tuple([_bring(place, stack, say) for place in places])
+
+
+def _bring(place: str, stack: ExitStack, say: Callable[[str], None]) -> Here:
+    name = printable(place, 300)
+    say(f"reading {name}")
+    try:
+        return Here(name, stack.enter_context(brought(place, Wishes(), lambda _done, _of: None)).folder)
+    except RefusedError as refused:
+        reasons = "; ".join(f"{finding.file} {finding.reason}" for finding in refused.findings[:3])
+        remedy = next((finding.remedy for finding in refused.findings if finding.remedy), "")
+        raise StreamproofError(f"{name} is refused: {reasons}.", remedy=remedy) from refused
