@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from bench.display import Display, PointProgress
 from bench.engine.base import RunningEngine
@@ -17,12 +17,13 @@ from bench.load.clock import RunClock
 from bench.load.context import unless_stopped
 from bench.load.http import Client
 from bench.load.point import run_ready
+from bench.load.probe import Probe
 from bench.load.processes import run_point_on
 from bench.load.ray_shards import OnObserved, run_point_on_ray
 from bench.load.sender import OnRecord
 from bench.load.worker import Target
 from bench.observe.gpu import Gpus
-from bench.observe.observations import ClientSelf, Counters, PhaseStarted, ShardClock
+from bench.observe.observations import ClientSelf, Counters, PhaseStarted, Probed, ShardClock
 from bench.observe.sampler import Sampler
 from bench.plan import RunPlan
 from bench.recorder import Cause, Recorder, RunEnded
@@ -62,6 +63,7 @@ class Run:
         recorder: takes what is measured.
         display: hears how it goes.
         course: the points.
+        make_probe: makes what is asked before the first point and again after the last one.
         gpus: UUIDs of those that the engine uses; None where nobody knows, and all of this host are watched.
         ray: address of the Ray cluster whose hosts send the load; None for this host.
     """
@@ -73,6 +75,7 @@ class Run:
     recorder: Recorder
     display: Display
     course: Course
+    make_probe: Callable[[], Probe]
     gpus: frozenset[str] | None = None
     ray: str | None = None
 
@@ -87,12 +90,15 @@ async def measure(run: Run) -> None:
     ended = _End()
     page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
     async with ended.on_signals(), _watched(run, page, ended), _client(run) as client:
+        probe = await asyncio.to_thread(run.make_probe)
+        await _probe(run, probe, "before", client, page, ended)
         with closing(run.course.jobs()) as jobs:
             # In a thread: to find the next point of a search takes a moment, in which the engine is still watched.
             while (following := await asyncio.to_thread(next, jobs, None)) is not None:
                 await _measure_point(run, *following, client, page, ended)
                 if (reason := await ended.cause()) is not None:
                     raise reason
+        await _probe(run, probe, "after", client, page, ended)
 
 
 class _End:
@@ -181,6 +187,35 @@ def _record_news(run: Run, sampler: Sampler) -> str | None:
     for observation in (*events, *run.engine.graph_tables(), *sampler.take()):
         run.recorder.observe(observation)
     return next((event.line for event in events if event.event == "died"), None)
+
+
+async def _probe(  # noqa: PLR0913, PLR0917  as `_measure_point`
+    run: Run, probe: Probe, when: Literal["before", "after"], client: Client, page: MetricsPage, ended: _End
+) -> None:
+    """The same requests before and after others; nothing else is sent meanwhile."""
+    run.display.note(f"probe: the same requests before and after others, {when} the ladder")
+    at_begin = await asyncio.to_thread(page.settled_counters)
+    began_s = run.clock.now()
+
+    async def ask() -> None:
+        trials = await probe.ask(client, run.clock)
+        at_end = await asyncio.to_thread(page.settled_counters)
+        run.recorder.observe(
+            Probed(
+                t=run.clock.now(),
+                run=run.run,
+                when=when,
+                began_s=began_s,
+                at_begin=at_begin,
+                at_end=at_end,
+                trials=trials,
+            )
+        )
+        run.recorder.sync()
+
+    await unless_stopped(ask(), ended.stop)
+    if (reason := await ended.cause()) is not None:
+        raise reason
 
 
 async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measures it

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -40,6 +41,7 @@ from bench.observe.environment import Client, Environment, describe_environment
 from bench.observe.gpu import Gpu
 from bench.observe.observations import Finished, SearchAsked
 from bench.plan import Host, engine_kind, plan_run
+from bench.probe_prompts import probe_of
 from bench.process_run import ProcessRun
 from bench.recorder import Cause, Recorder, RunEnded
 from bench.report.folder import begin, finish
@@ -262,6 +264,14 @@ class _Job:
                 recorder=recorder,
                 display=self._display,
                 course=course,
+                make_probe=partial(
+                    probe_of,
+                    self._plan,
+                    run=number,
+                    model=running.model,
+                    nonce=self._nonce,
+                    tokenizer=self._tokenizer,
+                ),
                 gpus=self._gpus,
                 ray=self._ray,
             )

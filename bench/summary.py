@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bench.explain.search.show import lines
 from bench.report.model import Check, ClaimVerdict, Estimate, PointReport, Report
+from bench.report.render.same_answers import same_answers
 
 STYLE: Final = {
     "reproduced": "bold green",
@@ -40,6 +41,8 @@ def summary(report: Report, folder: Path) -> RenderableType:
         parts += [Text(), *lines(report.searches)]
     else:
         parts += [Text(), _points(report.points), Text(), *_claims(report.claims)]
+    if said := same_answers(report):
+        parts += [Text(), Text(said, style="dim" if report.valid else "")]
     parts += [Text(), Text.assemble(("report  ", "dim"), str(folder / "report.html"))]
     parts.append(Text.assemble(("verify  ", "dim"), f"just verify {folder}"))
     return Padding(Group(*parts), (1, 0, 0, 0))

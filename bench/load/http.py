@@ -15,7 +15,7 @@ from bench.affinity import RANK_HEADER
 from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.connection import Call, Connection
-from bench.load.reply import Exchange, ReplyReader
+from bench.load.reply import Exchange, OnChoice, ReplyReader
 from bench.load.wire import Wire, stamp_arrivals
 from bench.records import Outcome
 from bench.workload.turn import Turn
@@ -83,7 +83,13 @@ class Client:
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
     def send(
-        self, turn: Turn, intended_s: float, on_end: Callable[[Exchange], None], *, rank: int | None = None
+        self,
+        turn: Turn,
+        intended_s: float,
+        on_end: Callable[[Exchange], None],
+        *,
+        rank: int | None = None,
+        on_choice: OnChoice | None = None,
     ) -> Call:
         """Send a turn now.
 
@@ -92,11 +98,17 @@ class Client:
             intended_s: when the load model wanted it sent, seconds since the run's epoch.
             on_end: called exactly once, after this returned, when the request has ended in whatever way.
             rank: data-parallel rank that shall answer; None leaves that to the server.
+            on_choice: see `ReplyReader`.
 
         Returns:
             A handle to give the request up.
         """
-        reader = ReplyReader(prompt_tokens=turn.prompt_tokens, output_tokens=turn.output_tokens, secret=self._api_key)
+        reader = ReplyReader(
+            prompt_tokens=turn.prompt_tokens,
+            output_tokens=turn.output_tokens,
+            secret=self._api_key,
+            on_choice=on_choice,
+        )
         call = Call(self._head(turn.path, rank) % len(turn.body) + turn.body, reader, on_end)
         deadline = self._clock.monotonic(intended_s + self._timeout_s)
         call.timer = self._loop.call_at(deadline, self._time_out, call)
@@ -106,7 +118,9 @@ class Client:
             call.connecting = self._loop.create_task(self._connect(call))
         return call
 
-    async def exchange(self, turn: Turn, intended_s: float) -> Exchange:
+    async def exchange(
+        self, turn: Turn, intended_s: float, *, rank: int | None = None, on_choice: OnChoice | None = None
+    ) -> Exchange:
         """Send a turn now and wait for its end; to be cancelled by cancelling the task that waits."""
         ended: asyncio.Future[Exchange] = self._loop.create_future()
 
@@ -114,7 +128,7 @@ class Client:
             if not ended.done():
                 ended.set_result(exchange)
 
-        call = self.send(turn, intended_s, end)
+        call = self.send(turn, intended_s, end, rank=rank, on_choice=on_choice)
         try:
             return await ended
         finally:

@@ -7,8 +7,9 @@ completion: never the role-only chunk. Tokens come from usage. A reply counts on
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -25,6 +26,9 @@ MOST_TOKENS: Final = 2**53
 TEXT_FIELDS: Final = ("content", "reasoning", "reasoning_content")
 DONE: Final = b"[DONE]"
 EVENT_STREAM: Final = "text/event-stream"
+
+OnChoice: TypeAlias = Callable[[dict[str, Any]], None]
+"""Takes each choice of each chunk. A TypeError, KeyError or AttributeError from it says that its shape is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class ReplyReader:
         prompt_tokens: length of the prompt by our own count.
         output_tokens: length of the reply asked for.
         secret: never to stand in an error text, even where the server repeats it.
+        on_choice: for whoever wants more of the reply than how it was delivered.
     """
 
     __slots__ = (
@@ -67,6 +72,7 @@ class ReplyReader:
         "_finish_reason",
         "_headers_s",
         "_kept",
+        "_on_choice",
         "_output_tokens",
         "_prompt_tokens",
         "_prompt_tokens_expected",
@@ -77,8 +83,11 @@ class ReplyReader:
         "sent_s",
     )
 
-    def __init__(self, *, prompt_tokens: int, output_tokens: int, secret: str | None = None) -> None:
+    def __init__(
+        self, *, prompt_tokens: int, output_tokens: int, secret: str | None = None, on_choice: OnChoice | None = None
+    ) -> None:
         self._secret = secret
+        self._on_choice = on_choice
         self.sent_s: float | None = None
         self._prompt_tokens_expected = prompt_tokens
         self._output_tokens = output_tokens
@@ -157,13 +166,18 @@ class ReplyReader:
             if usage:
                 self._usage(usage)
             for choice in event.get("choices") or ():
-                if _has_token(choice):
-                    self._chunk_s.append(at)
-                reason = choice.get("finish_reason")
-                if reason:
-                    self._finish_reason = str(reason)
+                self._choice(choice, at)
         except (AttributeError, TypeError, KeyError) as error:
             self._broken = self._broken or f"an event has another shape than expected ({error}): {data[:80]!r}"
+
+    def _choice(self, choice: dict[str, Any], at: float) -> None:
+        if _has_token(choice):
+            self._chunk_s.append(at)
+        reason = choice.get("finish_reason")
+        if reason:
+            self._finish_reason = str(reason)
+        if self._on_choice is not None:
+            self._on_choice(choice)
 
     def _usage(self, usage: dict[str, Any]) -> None:
         details = usage.get("prompt_tokens_details") or {}

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bench.explain.search.question import Question
+from bench.observe.probe import ProbeTrial
 
 Time: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -296,6 +297,24 @@ class ShardClock(Observed):
     drift_s: Time | None
 
 
+class Probed(Observed):
+    """The probe before or after the ladder: see `bench.observe.probe`.
+
+    Attributes:
+        when: before or after the first and the last point.
+        began_s: when it began.
+        at_begin, at_end: the engine's totals around it, read while no request was open.
+        trials: one for each agent that is asked.
+    """
+
+    kind: Literal["probed"] = "probed"
+    when: Literal["before", "after"]
+    began_s: Time
+    at_begin: CounterValues
+    at_end: CounterValues
+    trials: tuple[ProbeTrial, ...]
+
+
 class SearchAsked(Observed):
     """The run is a search: each point of its ladder follows from the records of those before it.
 
@@ -338,6 +357,7 @@ Observation: TypeAlias = Annotated[
     | HostSample
     | ClientSelf
     | ShardClock
+    | Probed
     | SearchAsked
     | Interrupted
     | Finished,

@@ -63,8 +63,7 @@ def not_real(
         partial: the run ended early.
         containers: that the engine ran in.
     """
-    flags, checkpoint = recipe.engine.flags, recipe.checkpoint
-    dummy = checkpoint.kind == "dummy" or flags.get("load_format") == "dummy"
+    checkpoint, dummy = recipe.checkpoint, random_weights(recipe)
     found = {
         "dummy weights": dummy,
         "toy weights": not dummy and not checkpoint.real,
@@ -78,6 +77,11 @@ def not_real(
         "partial": partial,
     }
     return tuple(words for words, true in found.items() if true)
+
+
+def random_weights(recipe: Recipe) -> bool:
+    """Whether the engine makes the weights itself: then all logits are nearly equal."""
+    return recipe.checkpoint.kind == "dummy" or recipe.engine.flags.get("load_format") == "dummy"
 
 
 def accepts_at_random(recipe: Recipe) -> bool:

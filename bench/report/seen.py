@@ -15,11 +15,12 @@ from bench.observe.observations import (
     Finished,
     Interrupted,
     PhaseStarted,
+    Probed,
     ResidentFacts,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from bench.observe.observations import CounterValues, Observation
 
@@ -50,6 +51,7 @@ class Seen:
         phases: of each point of each run that was begun.
         before, after: the engine's counters around them.
         clients: the client's own condition in their windows.
+        probed: by run and moment, the probe "before" and "after" its ladder.
         events: what the engine's log told.
         interrupted: the first sign of an early end.
         finished: whether the run says that it came to its end.
@@ -61,6 +63,7 @@ class Seen:
     before: dict[RunPoint, CounterValues] = field(default_factory=dict)
     after: dict[RunPoint, CounterValues] = field(default_factory=dict)
     clients: dict[RunPoint, ClientSelf] = field(default_factory=dict)
+    probed: dict[tuple[int, str], Probed] = field(default_factory=dict)
     events: list[EngineEvent] = field(default_factory=list)
     interrupted: Interrupted | None = None
     finished: bool = False
@@ -97,6 +100,8 @@ def index(observations: Iterable[Observation]) -> Seen:
                 _once(side, (run, point), values, f"counters {when} point {point}")
             case ClientSelf(run=run, point=point):
                 _once(seen.clients, (run, point), observation, f"the client at point {point}")
+            case Probed(run=run, when=when):
+                _once(seen.probed, (run, when), observation, f"the probe {when} the ladder")
             case EngineEvent():
                 seen.events.append(observation)
             case Interrupted():
@@ -105,8 +110,7 @@ def index(observations: Iterable[Observation]) -> Seen:
                 seen.finished = True
             case _:
                 pass  # gauges and samples of GPU and host: for pictures, not for figures
-    for (run, point), times in phases.items():
-        seen.phases[run, point] = _ordered(times, run, point)
+    seen.phases = _in_order(phases)
     return seen
 
 
@@ -114,6 +118,10 @@ def _once(into: dict[_Key, _Value], key: _Key, value: _Value, what: str) -> None
     if key in into:
         raise _contradiction(f"{what} is there twice")
     into[key] = value
+
+
+def _in_order(phases: Mapping[RunPoint, dict[str, float]]) -> dict[RunPoint, Phases]:
+    return {(run, point): _ordered(times, run, point) for (run, point), times in phases.items()}
 
 
 def _ordered(times: dict[str, float], run: int, point: int) -> Phases:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.report import rules_barge_in, rules_client, rules_engine, rules_window, rules_workload
+from bench.report import rules_barge_in, rules_client, rules_engine, rules_probe, rules_window, rules_workload
 
 if TYPE_CHECKING:
     from bench.report.measurement import Measurement
@@ -34,6 +34,7 @@ def checks(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> tuple[C
         *rules_barge_in.generation_stopped(measurement),
         *rules_window.beginning_decides_nothing(measurement),
         *rules_workload.fresh_prompts(measurement),
+        *rules_probe.same_answers(measurement),
         *rules_client.event_loop(measurement),
         *rules_client.sent_on_time(measurement),
         *rules_client.stamped_on_time(measurement),

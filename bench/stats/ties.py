@@ -31,14 +31,14 @@ random logits, so rounding swaps experts, and then every logit moves: by 7 % of 
 it."""
 
 
-def tie_limit(*, real: bool, other_gap: float | None) -> float:
+def tie_limit(*, trained: bool, other_gap: float | None) -> float:
     """By how many nats the two candidates may move against each other in a tie.
 
     Args:
-        real: False for random or toy weights.
+        trained: False for random weights.
         other_gap: by how much they move between replies to two different prompts; None where that is not known.
     """
-    return TIE if real else max(TIE, UNTRAINED * (other_gap or 0.0))
+    return TIE if trained else max(TIE, UNTRAINED * (other_gap or 0.0))
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:

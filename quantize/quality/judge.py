@@ -147,7 +147,7 @@ def _replies(side: Side) -> tuple[Outcome, str]:
 
 def _repeatable(repeat: Repeat, *, real: bool) -> tuple[Outcome, str]:
     """Fails where replies part beyond a tie; passes on a reply's worth of tokens that were the same again."""
-    limit = tie_limit(real=real, other_gap=repeat.other_gap)
+    limit = tie_limit(trained=real, other_gap=repeat.other_gap)
     for parting in repeat.partings:
         if parting.gap is not None and parting.gap > limit:
             where = f"from token {parting.at + 1} of {repeat.tokens} on"

@@ -24,8 +24,8 @@ def test_a_lead_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("real", "other_gap", "limit"),
+    ("trained", "other_gap", "limit"),
     [(True, 9.0, TIE), (False, None, TIE), (False, 0.1, TIE), (False, 3.0, UNTRAINED * 3.0)],
 )
-def test_only_untrained_weights_are_allowed_more(real: bool, other_gap: float | None, limit: float) -> None:
-    assert tie_limit(real=real, other_gap=other_gap) == limit
+def test_only_untrained_weights_are_allowed_more(trained: bool, other_gap: float | None, limit: float) -> None:
+    assert tie_limit(trained=trained, other_gap=other_gap) == limit

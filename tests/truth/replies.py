@@ -39,6 +39,8 @@ class Ask:
         cached_tokens: of these, found in the simulated prefix cache.
         prompt: its text, for echoing.
         model: as asked for.
+        token_ids: the reply; empty where none are told.
+        odds: log-probabilities at each of its tokens; likewise.
     """
 
     number: int
@@ -50,6 +52,8 @@ class Ask:
     cached_tokens: int
     prompt: str
     model: str
+    token_ids: tuple[int, ...] = ()
+    odds: tuple[dict[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +190,16 @@ class Writer:
             at_s += gap
         return times
 
-    def _delta(self, delta: dict[str, Any], finish_reason: str | None) -> bytes:
+    def _delta(self, delta: dict[str, Any], finish_reason: str | None, tokens: slice = slice(0)) -> bytes:
         if self.ask.chat:
             choice: dict[str, Any] = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         else:
             choice = {"index": 0, "text": delta.get("content", ""), "logprobs": None, "finish_reason": finish_reason}
+            if self.ask.token_ids[tokens]:
+                choice["token_ids"] = self.ask.token_ids[tokens]
+            if self.ask.odds[tokens]:
+                rows = [{f"token_id:{token}": odds for token, odds in row.items()} for row in self.ask.odds[tokens]]
+                choice["logprobs"] = {"top_logprobs": rows}
         return _dumps({**self._head, "choices": [choice]})
 
     def _content(self, text: str) -> dict[str, Any]:
@@ -216,12 +225,13 @@ class Writer:
             if behaviour.fault != "none" and number >= behaviour.fault_after:
                 return [*events, *self._fault(at_s)]
             text = "".join(self._text(index + offset) for offset in range(count))
+            place = slice(index, index + count)
             index += count
             finish = behaviour.finish_reason if number == len(counts) - 1 else None
             delta = self._content(text)
             if behaviour.echo_prompt and number == 0:
                 delta["echo"] = self.ask.prompt
-            events.append(Step(at_s, self._delta(delta, finish), count, "chunk"))
+            events.append(Step(at_s, self._delta(delta, finish, place), count, "chunk"))
         last = times[-1] if times else behaviour.ttft_s
         if behaviour.fault != "none":
             return [*events, *self._fault(last)]

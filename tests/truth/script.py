@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tests.truth.answers import Answers
+
 Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 
@@ -137,6 +139,7 @@ class Script(Model):
         prefix_caching: simulate a prefix cache that never evicts. Costs time: not for timing.
         seed: of everything that is drawn.
         not_an_api: every path answers with a web page.
+        answers: what requests in token ids are told; null tells no token ids.
     """
 
     model: str = "truth"
@@ -150,6 +153,7 @@ class Script(Model):
     prefix_caching: bool = False
     seed: int = 0
     not_an_api: bool = False
+    answers: Answers | None = None
 
     @model_validator(mode="after")
     def _every_entry_is_a_behaviour(self) -> Script:

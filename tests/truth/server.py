@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tests.truth import prompt
+from tests.truth.answers import Model
 from tests.truth.ledger import Ledger, Truth
 from tests.truth.replies import Ask, Step, Writer, drawn, token_counts
 
@@ -28,6 +29,7 @@ class Server:
         self.connections: set[Connection] = set()
         self._numbers = 0
         self._waiting: deque[Reply] = deque()
+        self._model = Model(script.answers) if script.answers is not None else None
         self._cache = prompt.PrefixCache(script.block_size) if script.prefix_caching else None
 
     def next_number(self) -> int:
@@ -49,16 +51,21 @@ class Server:
             prompt_tokens = len(tokens) if prompt_tokens is None else prompt_tokens
             if self._cache is not None and looks_up:
                 cached_tokens = self._cache.look_up(tokens)
+        output_tokens = body.get("max_completion_tokens") or body.get("max_tokens") or DEFAULT_OUTPUT_TOKENS
+        answer = None if self._model is None else self._model.reply(body, output_tokens)
+        wants_odds = body.get("logprobs") is not None and self.script.answers is not None and self.script.answers.odds
         return Ask(
             number=number,
             chat=chat,
             stream=bool(body.get("stream")),
             wants_usage=bool((body.get("stream_options") or {}).get("include_usage")),
-            output_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or DEFAULT_OUTPUT_TOKENS,
+            output_tokens=output_tokens,
             prompt_tokens=prompt_tokens,
             cached_tokens=cached_tokens or 0,
             prompt=prompt.text(body) if behaviour.echo_prompt else "",
             model=self.script.model,
+            token_ids=() if answer is None else tuple(answer[0]),
+            odds=() if answer is None or not wants_odds else tuple(answer[1]),
         )
 
     def admit(self, reply: Reply) -> None:

@@ -18,6 +18,7 @@ from bench.report.folder_evidence import recipe_toml
 from bench.report.render import words
 from bench.report.render.drawings import BUDGET_S
 from bench.report.render.environments import html_environment
+from bench.report.render.same_answers import same_answers
 from bench.report.render.tables import cell
 from bench.report.render.verdict import CHECK_TONES, CLAIM_TONES, within_budget
 from bench.report.render.view import view_of
@@ -37,6 +38,7 @@ _ENVIRONMENT: Final = html_environment(
     as_cell=cell,
     budget_s=BUDGET_S,
     within_budget=within_budget,
+    same_answers=same_answers,
 )
 
 

@@ -12,6 +12,7 @@ from bench.explain.search.show import cliff_line, interval_of, measure_of, proof
 from bench.observe.observations import EngineStarted
 from bench.report.render import words
 from bench.report.render.environments import markdown_environment
+from bench.report.render.same_answers import same_answers
 from bench.report.render.verdict import headline
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _ENVIRONMENT: Final = markdown_environment(
     cliff_line=cliff_line,
     measure_of=measure_of,
     interval_of=interval_of,
+    same_answers=same_answers,
 )
 
 
