@@ -139,6 +139,13 @@ def test_too_many_streams_are_thinned_whole() -> None:
     assert shared.drawn == 2000 == figure_timeline.BARS_DRAWN // 12
 
 
+def test_a_page_has_a_limit_however_many_requests_there_were() -> None:
+    """Twelve timelines of more requests than are drawn: most of what a page can weigh."""
+    panels = [timeline_figure(make_bars(60, 100), [], [], label="x", share=12) for _ in range(12)]
+    assert sum(panel.drawn for panel in panels) > figure_timeline.BARS_DRAWN * 0.9
+    assert sum(len(panel.figure) for panel in panels) < 2_000_000
+
+
 def test_a_single_stream_with_too_many_requests_keeps_failures_apart() -> None:
     drawn = timeline_figure(make_bars(1, 20_000, failed=30), [], [], label="x", share=1)
     svg = svg_of(drawn.figure)
