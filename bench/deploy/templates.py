@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined
@@ -35,6 +36,17 @@ def _only_quoted(value: object) -> object:
     raise TypeError(f"a template of docker/templates writes {value!r} without a filter that quotes it")
 
 
+def _of_text(quote: Callable[..., Quoted]) -> Callable[..., Quoted]:
+    """The filter that quotes text, and nothing else."""
+
+    def apply(value: object, *arguments: int) -> Quoted:
+        if not isinstance(value, str):  # `StrictUndefined` raises its own error here, which names it
+            raise TypeError(f"a filter of docker/templates quotes text, not {value}")
+        return quote(value, *arguments)
+
+    return apply
+
+
 _ENVIRONMENT: Final = Environment(
     loader=FileSystemLoader(TEMPLATES),
     autoescape=False,  # noqa: S701  it would escape for HTML; `finalize` lets nothing pass that no filter has quoted
@@ -45,9 +57,9 @@ _ENVIRONMENT: Final = Environment(
     keep_trailing_newline=True,
 )
 _ENVIRONMENT.filters |= {
-    "yaml": yaml_string,
-    "yaml_lines": yaml_lines,
-    "kubernetes": kubernetes_string,
-    "shell": shell_word,
-    "comment": comment,
+    "yaml": _of_text(yaml_string),
+    "yaml_lines": _of_text(yaml_lines),
+    "kubernetes": _of_text(kubernetes_string),
+    "shell": _of_text(shell_word),
+    "comment": _of_text(comment),
 }
