@@ -58,6 +58,23 @@ def test_engines_of_one_server_add_up_and_the_fullest_cache_counts() -> None:
     assert text.gauges().kv_usage == 0.75
 
 
+def test_a_real_page_of_two_ranks() -> None:
+    text = MetricsText(page("cpu-dp2"))
+    counters = text.counters()
+    assert (counters.requests_finished, counters.finished_by_rank) == (9.0, (5.0, 4.0))
+    assert (counters.prompt_tokens, counters.prompt_tokens_cached) == (7515.0 + 6012.0, 5120.0 + 3840.0)
+    assert text.cache_config() == CacheConfig(block_size=256, prefix_caching=True)
+    assert MetricsText(page("cpu")).counters().finished_by_rank is None
+
+
+def test_ranks_whose_caches_differ_have_none_in_common() -> None:
+    text = "".join(
+        f'vllm:cache_config_info{{block_size="{size}",enable_prefix_caching="True",engine="{rank}"}} 1\n'
+        for rank, size in enumerate((256, 512))
+    )
+    assert MetricsText(text).cache_config() == CacheConfig(block_size=None, prefix_caching=True)
+
+
 @pytest.mark.parametrize("text", ["", "# HELP x y\n", "other_total 3\nvllm:unknown_total 4\nvllm:prompt_tokens 1\n"])
 def test_what_a_server_does_not_say_is_unknown_not_zero(text: str) -> None:
     assert MetricsText(text).counters() == CounterValues()
