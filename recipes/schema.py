@@ -348,8 +348,8 @@ class Recipe(Strict):
         parallel, hardware = parallel_of(self.engine.flags), self.hardware
         if hardware.kind == "gpu" and parallel.gpus != hardware.count:
             raise ValueError(
-                f"the engine's flags ask for {parallel.gpus} GPU{'' if parallel.gpus == 1 else 's'} ({parallel.words}), and hardware.count is "
-                f"{hardware.count}; set hardware.count = {parallel.gpus}"
+                f"hardware.count is {hardware.count} GPUs, and the engine's flags ask for {parallel.gpus} "
+                f"({parallel.words}); set hardware.count = {parallel.gpus}"
             )
         if self.load.affinity is not None and parallel.data == 1:
             raise ValueError("load.affinity belongs to an engine with engine.flags.data_parallel_size above 1")
