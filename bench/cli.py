@@ -84,9 +84,8 @@ def recipes(
         table.add_column(heading)
     for recipe in loaded:
         about = sum(recipe.target in claim.targets for claim in recipe.claims)
-        hardware = recipe.hardware.gpu or "CPU"
         weights = recipe.checkpoint.precision + ("" if recipe.checkpoint.real else ", not real")
-        table.add_row(f"[bold]{recipe.target}[/]", hardware, weights, str(about), recipe.title)
+        table.add_row(f"[bold]{recipe.target}[/]", recipe.hardware.label, weights, str(about), recipe.title)
     Console().print(table)
 
 

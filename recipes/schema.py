@@ -48,6 +48,13 @@ class Hardware(Strict):
             raise ValueError('hardware.gpu belongs to hardware.kind = "gpu", and only there')
         return self
 
+    @property
+    def label(self) -> str:
+        """E.g. "H200", "2 x H200", "CPU"."""
+        if self.gpu is None:
+            return "CPU"
+        return self.gpu if self.count == 1 else f"{self.count} x {self.gpu}"
+
 
 class Checkpoint(Strict):
     """Which weights.

@@ -51,6 +51,7 @@ def test_the_recipe_for_two_cards() -> None:
     two = recipe("h200-fp8-dp2-dummy")
     assert parallel_of(two.engine.flags) == Parallel(tensor=1, pipeline=1, context=1, data=2)
     assert (two.hardware.count, two.ranks, two.pinned_ranks) == (2, 2, 2)
+    assert [name.hardware.label for name in (two, recipe(), recipe("cpu"))] == ["2 x H200", "H200", "CPU"]
     one = recipe("h200-fp8-fast-dummy")
     twice = [2 * (point.streams or point.concurrent or 0) for point in one.load.ladder]
     assert [point.streams or point.concurrent for point in two.load.ladder] == twice
