@@ -10,8 +10,8 @@ MEANS: Final = (
 )
 MEANS_NOT: Final = (
     "that the records are true: a signer can invent them. Trust in the measurement is trust in the signer;",
-    "that the hardware was what environment.json says: it is what the signer's machine said of itself. No file proves it;",
-    "that it was signed when it says: with a key that is the signer's word, and only a keyless signature has witnesses;",
+    "that the hardware was what environment.json says: it is what the signer's machine said of itself;",
+    "that it was signed when it says so: only a keyless signature has witnesses of its time;",
     "that you would measure the same: run the recipe yourself. The same fingerprint makes the two comparable.",
 )
 

@@ -24,7 +24,7 @@ def verify(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --issuer: an identity whose keyless signature you trust, as the certificate names it; at the end "
+            help="With --issuer: an identity whose keyless signature you trust, as its certificate has it; at the end "
             "of a URL with an `@`, a `*` stands for any rest. Those in `keys/` are trusted without it.",
         ),
     ] = None,
