@@ -94,6 +94,14 @@ def prefix_hits(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> li
 
     def judge(measurement: Measurement, run: int, point: int) -> Finding:
         hits, found = predicted.get((run, point)), measured_hits(measurement, run, point)
+        recipe = measurement.recipe
+        if recipe.pinned_ranks != recipe.ranks:
+            return Finding(
+                "unknown",
+                "no prediction: the engine's load balancer chose the rank, and so the cache, of each request",
+                "hits within 2 % of the prediction",
+                'load.affinity = "rank" pins calls to ranks.',
+            )
         if hits is None:
             return Finding(
                 "unknown",

@@ -11,7 +11,7 @@ from bench.report.counters import client_finished_by_rank, increase_by_rank
 from bench.report.disclosure import assumptions
 from bench.report.measurement import Measurement
 from bench.report.prefix import Hits, predict
-from bench.report.rules_engine import kept_to_ranks
+from bench.report.rules_engine import kept_to_ranks, prefix_hits
 from bench.workload.prefix_cache_bounds import HitPrediction, ServedPrompt, predict_served
 from tests.report.factories import (
     healthy_observations,
@@ -78,7 +78,11 @@ def test_a_prompt_that_another_rank_has_seen_is_no_hit() -> None:
 
 def test_what_the_engine_routes_is_not_predicted() -> None:
     records = twice(((1, 64), (2, 36)), 0, 1)
-    assert predict(measurement(records, make_started(), recipe=two(load={"affinity": "none"})), predict_served) == {}
+    found = measurement(records, make_started(), recipe=two(load={"affinity": "none"}))
+    assert predict(found, predict_served) == {}
+    (check,) = prefix_hits(found, {})
+    assert (check.verdict, "load balancer" in check.measured) == ("unknown", True)
+    assert "load.affinity" in check.advice
 
 
 def counted(finished: tuple[float, ...] | None, records: list[RequestRecord]) -> list[Observation]:
