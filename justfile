@@ -60,6 +60,12 @@ caches *options:
 verify report *options:
     @{{ python }} verify "$@"
 
+# Your key and whom this checkout trusts: list, new, rotate, add, revoke
+[group("reports")]
+[no-exit-message]
+keys *options:
+    @{{ python }} keys "$@"
+
 # A release's notes about reports, and the assets beside them: ZIP files, picture, hashes (just release-notes reports/...)
 [group("reports")]
 [no-exit-message]

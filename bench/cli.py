@@ -26,6 +26,8 @@ from bench.images.cli_build import build
 from bench.images.cli_pin import pin
 from bench.release.cli_release import attach, release_notes
 from bench.report.intake.cli_verify import verify
+from bench.report.trust.cli_keys import app as keys_app
+from bench.report.trust.means import VARIABLE, Means
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
 from recipes.load import load_recipe, targets
@@ -50,6 +52,17 @@ Overrides = Annotated[
         metavar="KEY=VALUE",
         help="Override one value of the recipe, e.g. `--set load.turn_gap.mean_s=8`. May be given several times; "
         "every override is named in the report.",
+    ),
+]
+
+Sign = Annotated[
+    Means,
+    typer.Option(
+        "--sign",
+        envvar=VARIABLE,
+        help="With your `key`, which is made on first use; or `keyless` with Sigstore (extra `release`), in the name "
+        "of an identity whose token is in `SIGSTORE_ID_TOKEN` or that a job of GitHub Actions has. That publishes the "
+        "identity for ever, so a token alone never does it.",
     ),
 ]
 
@@ -178,6 +191,7 @@ def repro(
         ),
     ] = False,
     reports: Annotated[Path, typer.Option(help="Folder that the report's folder is made in.")] = Path("reports"),
+    sign: Sign = Means.KEY,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Progress and outcome as JSON lines, for scripts.")] = False,
 ) -> None:
@@ -194,21 +208,24 @@ def repro(
         chosen["checkpoint.unaudited"] = "true"
     recipe = load_recipe(target, chosen)
     wishes = Wishes(engine=engine, image=image, base_url=base_url, model=model)
-    code = reproduce(recipe, reports=reports, wishes=wishes, ray=ray, quiet=quiet, as_json=as_json)
+    code = reproduce(recipe, reports=reports, wishes=wishes, ray=ray, quiet=quiet, as_json=as_json, means=sign)
     raise typer.Exit(code)
 
 
 @app.command()
 def finish(
     folder: Annotated[Path, typer.Argument(help="The folder that the run left.", exists=True, file_okay=False)],
+    *,
+    sign: Sign = Means.KEY,
 ) -> None:
     """Complete the report of a run that was cut off: a killed client, a full disk.
 
-    The records that were written are kept; the report is partial and says why.
+    The records that were written are kept; the report is partial and says why. A report that is complete is signed
+    again.
     """
     from bench.repro import finish_folder  # noqa: PLC0415
 
-    raise typer.Exit(finish_folder(folder))
+    raise typer.Exit(finish_folder(folder, sign))
 
 
 app.command()(verify)
@@ -295,6 +312,7 @@ app.command()(build)
 app.command()(deploy)
 app.command()(pin)
 app.add_typer(caches_app, name="caches")
+app.add_typer(keys_app, name="keys")
 app.command()(preflight)
 app.command()(graphs)
 app.command()(compare)

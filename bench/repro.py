@@ -47,6 +47,8 @@ from bench.recorder import Cause, Recorder, RunEnded
 from bench.report.folder import begin, finish
 from bench.report.folder_evidence import Provenance
 from bench.report.model import Producer, Report
+from bench.report.trust.choose import attester, can_sign
+from bench.report.trust.means import Means
 from bench.resident_run import ResidentRun
 from bench.summary import summary
 from bench.turns import Ladder, ahead_of, jobs
@@ -86,6 +88,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     ray: str | None = None,
     questions: tuple[Question, ...] = (),
     nonce: str = "",
+    means: Means = Means.KEY,
 ) -> int:
     """Runs a recipe and leaves a signed report.
 
@@ -98,6 +101,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
         ray: address of a Ray cluster whose hosts send the load; None sends it from here.
         questions: a search takes the place of the recipe's ladder, with one engine start.
         nonce: makes the prompts differ from those of another run of the same recipe.
+        means: what signs the report.
 
     Returns:
         The exit code, see `bench.errors.Exit`.
@@ -105,6 +109,7 @@ def reproduce(  # noqa: PLR0913  the options of a command
     Raises:
         StreamproofError: it cannot be done here; nothing was started then.
     """
+    can_sign(means)
     display = display_for(quiet=quiet, as_json=as_json)
     try:
         with sigterm_is_ctrl_c(), ExitStack() as stack:
@@ -119,15 +124,19 @@ def reproduce(  # noqa: PLR0913  the options of a command
                 stack=stack,
             )
             job.run()
-            report = finish(job.folder)
+            report = finish(job.folder, signer=stack.enter_context(attester(means, display.note)))
     finally:
         display.close()
     _tell(report, job.folder, display, quiet=quiet)
     return report.exit_code
 
 
-def finish_folder(folder: Path) -> int:
+def finish_folder(folder: Path, means: Means = Means.KEY) -> int:
     """Makes the report of whatever a cut-off run left.
+
+    Args:
+        folder: of the run.
+        means: what signs it.
 
     Returns:
         The exit code.
@@ -135,8 +144,11 @@ def finish_folder(folder: Path) -> int:
     Raises:
         StreamproofError: the folder is not that of a run, or cannot be written.
     """
-    report = finish(folder)
-    Console().print(summary(report, folder))
+    can_sign(means)
+    console = Console()
+    with attester(means, lambda line: console.print(line, highlight=False, markup=False)) as signer:
+        report = finish(folder, signer=signer)
+    console.print(summary(report, folder))
     return report.exit_code
 
 

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bench.report import keys
 from bench.report.trust import keyless
 from bench.report.trust.instance import instance_file
+from bench.report.trust.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.report.keys import Attester
-
-VARIABLE: Final = "STREAMPROOF_SIGN"
-"""Environment variable with the same values as `--sign`."""
-
-
-class Means(StrEnum):
-    """What signs. A token alone never makes it keyless: that publishes an identity, so somebody must ask for it."""
-
-    KEY = "key"
-    KEYLESS = "keyless"
 
 
 def can_sign(means: Means) -> None:

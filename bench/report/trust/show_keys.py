@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from bench.report.trust.validity import day
+from bench.report.keys import key_id, parse_public, read_small
+from bench.report.trust.validity import day, last_day
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,8 +45,8 @@ class Line:
         if limits.not_before is not None and now < limits.not_before:
             return f"trusted from {day(limits.not_before)} on"
         if limits.not_after is not None and now >= limits.not_after:
-            return f"expired on {day(limits.not_after)}; what it signed before still counts"
-        return "trusted" if limits.not_after is None else f"trusted until {day(limits.not_after)}"
+            return f"expired after {last_day(limits.not_after)}; what it signed before still counts"
+        return "trusted" if limits.not_after is None else f"trusted until {last_day(limits.not_after)}"
 
 
 def lines(trust: Trust, allow_list: Path, listed: AllowList) -> list[Line]:
@@ -56,10 +57,10 @@ def lines(trust: Trust, allow_list: Path, listed: AllowList) -> list[Line]:
         allow_list: folder of the checkout.
         listed: what its `trust.toml` says.
     """
-    named = {f"{allow_list.name}/{entry.file}": entry.whose for entry in listed.keys}
+    named = {_id_in(allow_list / entry.file): entry.whose for entry in listed.keys}
     people = {(entry.identity, entry.issuer): entry.whose for entry in listed.identities}
     found = [
-        Line(key.key_id, key.origin, named.get(key.origin, ""), key.validity)
+        Line(key.key_id, key.origin, named.get(key.key_id, ""), key.validity)
         for key in (*trust.values(), *trust.compromised.values())
     ]
     found += [
@@ -72,6 +73,10 @@ def lines(trust: Trust, allow_list: Path, listed: AllowList) -> list[Line]:
         for each in trust.identities
     ]
     return found
+
+
+def _id_in(path: Path) -> str:
+    return key_id(parse_public(read_small(path), str(path)))
 
 
 def as_data(found: list[Line], now: datetime) -> list[dict[str, str]]:

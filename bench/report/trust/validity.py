@@ -8,7 +8,7 @@ certificate was valid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 Reason: TypeAlias = Literal["compromised", "superseded", "ceased"]
@@ -114,7 +114,7 @@ class Validity:
         if self.not_before is not None and signed.first < self.not_before:
             return f"{when}; its signer is trusted from {day(self.not_before)} on"
         if self.not_after is not None and signed.last >= self.not_after:
-            return f"the signer's key had expired: {when}; it is trusted until {moment(self.not_after)}"
+            return f"the signer's key had expired: {when}; it is trusted until {last_day(self.not_after)}"
         if self.revoked is not None and signed.last >= self.revoked.at:
             return f"the signer's key had been revoked on {day(self.revoked.at)} ({self.revoked}): {when}"
         return ""
@@ -124,10 +124,10 @@ class Validity:
         if self.revoked is not None and self.revoked.at <= now:
             what = f"The signer's key was revoked on {day(self.revoked.at)} ({self.revoked})"
         elif self.not_after is not None and self.not_after <= now:
-            what = f"The signer's key expired on {day(self.not_after)}"
+            what = f"The signer's key expired after {last_day(self.not_after)}"
         else:
             return ()
-        return (f"{what}, after this was signed.{word}",)
+        return (f"{what}; this was signed before.{word}",)
 
 
 ALWAYS: Final = Validity()
@@ -139,6 +139,11 @@ BACKDATED: Final = " That time is the signer's own word: whoever holds the key t
 def day(when: datetime) -> str:
     """A date for people, UTC."""
     return f"{when.astimezone(UTC):%Y-%m-%d}"
+
+
+def last_day(end: datetime) -> str:
+    """The day of the last moment before `end`, UTC."""
+    return day(end - timedelta(microseconds=1))
 
 
 def moment(when: datetime) -> str:
