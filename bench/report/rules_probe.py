@@ -106,15 +106,25 @@ def compared(pair: Pair, trial: ProbeTrial, *, trained: bool) -> Compared:
 
 
 def _gap(pair: Pair, trial: ProbeTrial) -> float | None:
-    """By how many nats the two candidates moved, at least."""
+    """By how many nats the two candidates moved, at least.
+
+    Each was the most likely token once, and the engine was asked again on the way that its reply was computed: how far
+    it is behind the most likely one there, and how far the two moved against each other from the one way to the other.
+    """
     start, one, other = pair.first[: pair.shared], pair.first[pair.shared], pair.second[pair.shared]
-    cached, cold = _odds(trial, "A", start, cached=True), _odds(trial, "A", start, cached=False)
-    if cached and pair.one_path:  # each was the most likely token once, and is now behind the most likely one
-        best = max(cached, key=lambda token: cached[token])
-        return max(lead(cached, best, one), lead(cached, best, other))
-    if cached and cold:  # from the one path to the other, against each other
-        return lead(cold, one, other) + lead(cached, other, one)
-    return None
+    there = _odds(trial, "A", start, cached=True)
+    here = there if pair.one_path else _odds(trial, "A", start, cached=False)
+    if not here or not there:
+        return None
+    return max(
+        lead(here, _best(here), one),
+        lead(there, _best(there), other),
+        lead(here, one, other) + lead(there, other, one),
+    )
+
+
+def _best(row: Mapping[int, float]) -> int:
+    return max(row, key=lambda token: row[token])
 
 
 def _other_gap(trial: ProbeTrial) -> float | None:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from bench.report import folder_files as files
+from bench.report.rules_probe import ANSWERED, REPEATED, RULES
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,9 @@ def test_a_target_is_reproduced_and_verified(target: str, settings: dict[str, st
             )
         else:
             assert point["speculation"]["acceptance_length"] > 1.5
+    probed = {rule: check for (rule, _), check in verdicts.items() if rule in RULES}
+    assert probed.keys() == (set(RULES) if target == "cpu" else {ANSWERED, REPEATED})  # MTP runs without a cache here
+    assert {check["verdict"] for check in probed.values()} == {"kept"}, probed
     assert "toy weights, CPU, scaled prompts" in report["title"]
     assert code == report["exit_code"]
     assert engine_processes(folder) == []

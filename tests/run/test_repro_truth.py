@@ -14,6 +14,7 @@ import pytest
 
 from bench.load.journal import read
 from bench.report import folder_files as files
+from bench.report.rules_probe import ANSWERED, CACHED, REPEATED, RULES
 from tests.run.repro_client import ROOT, ReproClient
 from tests.truth.process import TruthServer, running
 
@@ -32,7 +33,7 @@ LONG = {**SETTINGS, "load.steady_s": "40"}
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[TruthServer]:
-    with running({"prefix_caching": True, "block_size": 16}, folder=tmp_path) as started:
+    with running({"prefix_caching": True, "block_size": 16, "answers": {}}, folder=tmp_path) as started:
         yield started
 
 
@@ -86,6 +87,8 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
         # What somebody else's engine was started with is not known, so its hits are not predicted.
         assert checks["prefix hits are as predicted", point]["verdict"] == "unknown"
     assert checks["prompts never repeat between points", None]["verdict"] == "kept"
+    for rule in RULES:  # of the probe
+        assert checks[rule, None]["verdict"] == "kept", checks[rule, None]
     points = report["points"]
     assert [point["label"] for point in points] == ["2 streams", "4 streams"]
     assert all(point["complete"] and not point["failures"] for point in points)
@@ -93,6 +96,28 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
     assert report["partial"] is False
     assert code == report["exit_code"]
     assert verify(client.folder, tmp_path)["verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("script", "rule"),
+    [
+        ({"answers": {"wrong": "leak"}}, REPEATED),
+        ({"answers": {"wrong": "stale"}}, CACHED),
+        ({"answers": {}, "requests": [{}, {"fault": "cut", "fault_after": 3}]}, ANSWERED),
+    ],
+    ids=["leak", "stale", "lost"],
+)
+def test_an_engine_that_answers_wrongly_makes_no_measurement(
+    tmp_path: Path, run: StartClient, script: dict[str, Any], rule: str
+) -> None:
+    short = {**SETTINGS, "load.ladder": "[{streams = 2}]", "load.steady_s": "0.5"}
+    with running(script, folder=tmp_path) as server:
+        client = run(server.base_url, short)
+        code, err = client.end()
+    report: Any = client.report
+    assert code == report["exit_code"] == 4, err
+    assert rule in {check["rule"] for check in report["checks"] if check["verdict"] == "broken"}
+    assert verify(client.folder, tmp_path)["verified"] is True  # that it is invalid
 
 
 ALL_KINDS = """[

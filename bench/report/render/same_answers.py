@@ -16,14 +16,15 @@ def same_answers(report: Report) -> str:
     if not checks:
         return ""
     broken = [check for check in checks.values() if check.verdict == "broken"]
-    repeated = checks[REPEATED]
+    repeated, cached = checks[REPEATED], checks.get(CACHED)
     if broken:
-        said = "no: " + "; ".join(f"{check.rule}: {check.measured}" for check in broken)
+        said = f"no, {'; '.join(f'{check.rule}: {check.measured}' for check in broken)}"
     elif repeated.verdict == "unknown":
-        said = repeated.measured if repeated.measured.startswith("not applicable") else f"unknown: {repeated.measured}"
+        said = f"unknown, {repeated.measured}"
     else:
-        said = f"yes: {repeated.measured}"
-        if CACHED in checks:
-            known = checks[CACHED].verdict == "kept"
-            said += f"; from the cache as without it{'' if known else ': unknown'}: {checks[CACHED].measured}"
+        said = f"yes, {repeated.measured}"
+        if cached is not None:
+            said += (
+                f". From the cache as without it: {'yes' if cached.verdict == 'kept' else 'unknown'}, {cached.measured}"
+            )
     return f"The same request gets the same answer: {said}."
