@@ -66,6 +66,12 @@ verify report *options:
 keys *options:
     @{{ python }} keys "$@"
 
+# All reports of a folder in a browser: filters, verification, comparison; on this machine only (just serve-reports)
+[group("reports")]
+[no-exit-message]
+serve-reports *options:
+    @{{ python }} serve-reports "$@"
+
 # A release's notes about reports, and the assets beside them: ZIP files, picture, hashes (just release-notes reports/...)
 [group("reports")]
 [no-exit-message]

@@ -28,6 +28,7 @@ from bench.release.cli_release import attach, release_notes
 from bench.report.intake.cli_verify import verify
 from bench.report.trust.cli_keys import app as keys_app
 from bench.report.trust.means import VARIABLE, Means
+from bench.serve.cli_serve import serve_reports
 from quantize.cli import app as quantize_app
 from recipes.command import shell_command
 from recipes.load import load_recipe, targets
@@ -318,6 +319,7 @@ app.command()(graphs)
 app.command()(compare)
 app.command()(ablate)
 app.command()(plan)
+app.command()(serve_reports)
 app.command()(release_notes)
 app.command()(attach)
 app.command()(capacity)

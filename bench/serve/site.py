@@ -1,0 +1,143 @@
+"""From an address to a page. No part of an address becomes a path: what can be asked for is in the catalogue."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from bench.errors import StreamproofError
+from bench.explain.compare.comparison import compare
+from bench.explain.compare.page import render_page
+from bench.explain.compare.side import read_side
+from bench.serve.beside import p95_table
+from bench.serve.filters import Filters, parse_query
+from bench.serve.hostile import RefusedFileError, read_file
+from bench.serve.pages import PAGE_POLICY, POLICY, beside_page, entry_page, list_page, problem_page
+
+if TYPE_CHECKING:
+    from bench.serve.catalogue import Catalogue
+    from bench.serve.checker import Checker
+    from bench.serve.entry import Entry
+
+SHOWN: Final = 200
+"""Entries in one list."""
+COMPARED: Final = 8
+"""Reports in one comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is sent back.
+
+    Attributes:
+        status: of HTTP.
+        body: HTML.
+        policy: content security policy of this page.
+    """
+
+    status: HTTPStatus
+    body: bytes
+    policy: str = POLICY
+
+
+class Site:
+    """All pages.
+
+    Args:
+        name: the served folder, as it was named.
+        catalogue: what lies there.
+        checker: what is known of it.
+    """
+
+    def __init__(self, name: str, catalogue: Catalogue, checker: Checker) -> None:
+        self._name = name
+        self._catalogue = catalogue
+        self._checker = checker
+        self._comparing = threading.Lock()
+
+    def answer(self, target: str) -> Response:
+        """The page of an address, as it stands in the request: `/path?query`."""
+        try:
+            parts = urlsplit(target)
+        except ValueError:
+            return _problem(HTTPStatus.BAD_REQUEST, "No address", "What was asked for is no address.")
+        match unquote(parts.path).strip("/").split("/"):
+            case [""]:
+                return self._list(parts.query)
+            case ["compare"]:
+                return self._compare(parse_query(parts.query).get("report", []))
+            case ["report", name]:
+                return self._entry(name)
+            case ["report", name, "page"]:
+                return self._page(name)
+            case _:
+                return _missing()
+
+    def _list(self, query: str) -> Response:
+        every = self._catalogue.entries()
+        self._checker.ask(every)
+        filters = Filters.of(query)
+        chosen = filters.chosen(every)
+        shown = [(entry, self._checker.status(entry)) for entry in chosen[:SHOWN]]
+        left_out = max(0, len(chosen) - SHOWN)
+        return _page(list_page(self._name, shown, every, filters, left_out=left_out))
+
+    def _entry(self, name: str) -> Response:
+        entry = self._find(name)
+        if entry is None:
+            return _missing()
+        self._checker.ask([entry])
+        return _page(entry_page(entry, self._checker.status(entry)))
+
+    def _page(self, name: str) -> Response:
+        """The page that came with a report, as its maker left it."""
+        entry = self._find(name)
+        if entry is None:
+            return _missing()
+        try:
+            return Response(HTTPStatus.OK, read_file(entry.path, entry.page), PAGE_POLICY)
+        except RefusedFileError as error:
+            return _problem(HTTPStatus.NOT_FOUND, "No page", f"The page of {entry.place} cannot be shown: {error}.")
+
+    def _compare(self, names: list[str]) -> Response:
+        unique = list(dict.fromkeys(names))
+        if not 2 <= len(unique) <= COMPARED:
+            text = f"Choose from 2 to {COMPARED} reports in the list; the first one is the base."
+            return _problem(HTTPStatus.BAD_REQUEST, "Nothing to compare", text)
+        found = {entry.id: entry for entry in self._catalogue.entries()}
+        entries = [found[name] for name in unique if name in found]
+        if len(entries) != len(unique):
+            return _missing()
+        if any(entry.report is None for entry in entries):
+            places = ", ".join(entry.place for entry in entries if entry.report is None)
+            text = f"Only reports that can be read are compared, which these cannot: {places}."
+            return _problem(HTTPStatus.BAD_REQUEST, "Nothing to compare", text)
+        # The form names the reports in the order of the list, the newest first: the oldest is what the others follow.
+        entries.sort(key=lambda entry: entry.started_at)
+        try:
+            with self._comparing:  # one at a time: it takes all of a core
+                sides = [read_side(entry.path, self._checker.trusted) for entry in entries]
+                return _page(render_page(compare(sides)), PAGE_POLICY)
+        except StreamproofError as error:
+            self._checker.ask(entries)
+            known = [(entry, self._checker.status(entry)) for entry in entries]
+            return _page(beside_page(known, p95_table(entries), error.message, error.remedy))
+
+    def _find(self, name: str) -> Entry | None:
+        return next((entry for entry in self._catalogue.entries() if entry.id == name), None)
+
+
+def _page(text: str, policy: str = POLICY) -> Response:
+    # A name from a file system may hold what is no character; what is shown of it is escaped before.
+    return Response(HTTPStatus.OK, text.encode(errors="replace"), policy)
+
+
+def _missing() -> Response:
+    return _problem(HTTPStatus.NOT_FOUND, "Not here", "There is no such page, or its report is gone. The list has all.")
+
+
+def _problem(status: HTTPStatus, title: str, text: str) -> Response:
+    return Response(status, problem_page(title, text).encode(errors="replace"))
