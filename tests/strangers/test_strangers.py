@@ -15,6 +15,7 @@ from bench.report.folder import finish
 from bench.report.keys import own_signer
 from bench.report.trust import choose, keyless
 from bench.report.trust.instance import ENVIRONMENT
+from bench.report.trust.means import Means
 from tests.report.factories import healthy_observations, healthy_records, make_started
 from tests.report.folders import NOW, Signed, begun, signed
 from tests.report.trust.private_sigstore import ISSUER, private_sigstore
@@ -139,7 +140,7 @@ def keyless_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path
     with private_sigstore(base / "sigstore") as sigstore, pytest.MonkeyPatch.context() as patch:
         patch.setenv(keyless.VARIABLE, sigstore.token(WORKFLOW))
         patch.setenv(ENVIRONMENT, str(base / "sigstore" / "instance.json"))
-        with choose.attester(choose.Means.KEYLESS, lambda _line: None) as signer:
+        with choose.attester(Means.KEYLESS, lambda _line: None) as signer:
             finish(path, signer=signer, now=NOW)
     return path, base / "sigstore" / "instance.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -22,17 +22,14 @@ app: Final = typer.Typer(
     "`keys/`: PEM keys, and `trust.toml` with names, times and identities of keyless signatures.",
 )
 
-REASONS: Final = ("superseded", "compromised", "ceased")
-
 Folder = Annotated[
     Path | None,
     typer.Option("--in", metavar="DIR", help="The allow list to change; by default `keys/` of this checkout."),
 ]
 Why = Annotated[str, typer.Option(metavar="TEXT", help="Why, for people.")]
 ReasonOption = Annotated[
-    str,
+    Reason,
     typer.Option(
-        metavar="|".join(REASONS),
         help="`compromised`: somebody else may use it, so nothing that it ever signed counts. The others end it: what "
         "it signed before still counts.",
     ),
@@ -78,7 +75,7 @@ def rotate(*, reason: ReasonOption = "superseded", why: Why = "") -> None:
     from bench.report.trust import own  # noqa: PLC0415  as above
 
     folder = keys.keys_folder()
-    done = own.rotate(folder, _reason(reason), why)
+    done = own.rotate(folder, reason, why)
     _tell_new(done.signer.key_id, folder)
     if done.former is not None:
         typer.echo(f"The key before it is deleted: {done.former}")
@@ -138,9 +135,9 @@ def revoke(
     place = _folder(folder)
     at = _day(on) or datetime.now(UTC).replace(microsecond=0)
     if "@" in name or "/" in name:
-        edit.revoke_identity(place, name, reason=_reason(reason), why=why, at=at)
+        edit.revoke_identity(place, name, reason=reason, why=why, at=at)
     else:
-        edit.revoke_file(place, edit.entry_file(place, name), reason=_reason(reason), why=why, at=at)
+        edit.revoke_file(place, edit.entry_file(place, name), reason=reason, why=why, at=at)
     typer.echo(f"{place / 'trust.toml'} says so. Commit it: from then on it counts for everybody with this checkout.")
 
 
@@ -148,12 +145,6 @@ def _folder(given: Path | None) -> Path:
     from bench.report.verify_show import ALLOW_LIST  # noqa: PLC0415  as above
 
     return ALLOW_LIST if given is None else given
-
-
-def _reason(text: str) -> Reason:
-    if text not in REASONS:
-        raise UsageError(f"--reason {text}: no such reason.", remedy=f"One of {', '.join(REASONS)}.")
-    return cast("Reason", text)
 
 
 def _day(text: str | None) -> date | None:

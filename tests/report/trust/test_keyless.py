@@ -17,9 +17,9 @@ from bench.report import verify as verification
 from bench.report.folder import finish
 from bench.report.keys import Trust, TrustedIdentity
 from bench.report.trust import choose, keyless
-from bench.report.trust.choose import Means
 from bench.report.trust.instance import ENVIRONMENT, read
 from bench.report.trust.keyless_verify import matches
+from bench.report.trust.means import Means
 from bench.report.trust.validity import Revocation, Validity
 from tests.report.factories import healthy_observations, healthy_records, make_started
 from tests.report.folders import NOW, begun
@@ -84,8 +84,8 @@ def test_what_is_published_is_said_before_it_is_sent(scene: Scene) -> None:
         "/api/v2/signingCert",
         *("/tsa", "/api/v1/log/entries") * 3,
     ]
-    statements = [json.loads(body)["spec"]["proposedContent"] for path, body in scene.sigstore.requests if "log" in path]
-    sent = [base64.b64decode(json.loads(each["envelope"])["payload"]) for each in statements]
+    logged = [json.loads(body)["spec"]["proposedContent"] for path, body in scene.sigstore.requests if "log" in path]
+    sent = [base64.b64decode(json.loads(each["envelope"])["payload"]) for each in logged]
     kept = [json.loads((scene.path / name).read_bytes())["dsseEnvelope"]["payload"] for name in files.SIGNATURES]
     assert sent == [base64.b64decode(each) for each in kept]
 
