@@ -101,7 +101,7 @@ class Client:
         Args:
             release: that it is for.
             what: its name and size.
-            content: closed afterwards.
+            content: open at its begin; PyGithub closes it.
 
         Raises:
             GithubException: GitHub has refused it, or has failed.
@@ -125,7 +125,6 @@ class Client:
             )
         finally:
             connection.close()
-            content.close()
         return GitReleaseAsset(self._asking.requester, headers, data, completed=True)
 
     def download(self, asset: GitReleaseAsset) -> requests.Response:
@@ -157,6 +156,8 @@ class Client:
             retry=retry,
             timeout=self.patience.timeout_s,
             lazy=lazy,
+            seconds_between_requests=self.patience.between_s,
+            seconds_between_writes=self.patience.between_writes_s,
         )
 
 

@@ -16,6 +16,8 @@ class Patience:
             (https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api).
         longest_wait_s: a limit that lasts longer ends the command: its error says until when.
         timeout_s: for a connection, and for each piece of an answer.
+        between_s: from one request to the next; GitHub asks for pauses.
+        between_writes_s: from one that changes something to the next; GitHub asks for a second.
     """
 
     attempts: int = 5
@@ -23,6 +25,8 @@ class Patience:
     secondary_wait_s: float = 60.0
     longest_wait_s: int = 900
     timeout_s: int = 60
+    between_s: float = 0.25
+    between_writes_s: float = 1.0
 
     def before(self, failures: int) -> float:
         """Seconds to wait after so many failures (1 or more)."""

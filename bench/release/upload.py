@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import requests
-from github import GithubException, RateLimitExceededException, UnknownObjectException
+from github import GithubException, UnknownObjectException
 
 from bench.errors import StreamproofError
 from bench.release.client import Upload
@@ -38,6 +38,10 @@ Action: TypeAlias = Literal["upload", "leave alone", "replace", "complete", "con
 """`complete`: an upload that was cut off is removed and made again. `conflict`: another file has the name."""
 
 _PIECE: Final = 1 << 20
+
+
+class DamagedError(StreamproofError):
+    """What arrived is not what was sent. It was removed."""
 
 
 class ConflictError(StreamproofError):
@@ -129,8 +133,8 @@ class Shelf:
 
     def _send(self, asset: Asset, tell: Tell) -> GitReleaseAsset:
         what = Upload(asset.name, asset.media_type, asset.size)
-        with told(self._client.place, f"uploading {asset.name}"):
-            return self._client.upload(self._release, what, _Watched(str(asset.path), tell))
+        with told(self._client.place, f"uploading {asset.name}"), _Watched(str(asset.path), tell) as content:
+            return self._client.upload(self._release, what, content)
 
     def _left_by_failure(self, asset: Asset, tell: Tell) -> GitReleaseAsset | None:
         """What an upload without a good answer has left: the whole file, or a rest that is removed."""
@@ -156,7 +160,7 @@ class Shelf:
             wrong = [f"and comes back with the SHA-256 {digest}"]
         if wrong:
             self.remove(there)
-            raise StreamproofError(
+            raise DamagedError(
                 f"{asset.name} arrived damaged at {self._client.place.repository}: {', '.join(wrong)}",
                 remedy=f"It is removed there. {AGAIN}",
             )
@@ -193,12 +197,8 @@ def _said(there: GitReleaseAsset) -> str | None:
 
 def _worth_another_try(error: StreamproofError) -> bool:
     """A failure of the server or of the way; and a name that is taken, which shows what an earlier try has left."""
-    if isinstance(error, ConflictError):
-        return False
     cause = error.__cause__
-    if isinstance(cause, RateLimitExceededException):
-        return False
     if isinstance(cause, GithubException):
         taken = cause.status == 422 and "already_exists" in str(cause.data)
         return taken or cause.status >= 500
-    return True
+    return isinstance(error, DamagedError) or isinstance(cause, requests.RequestException)

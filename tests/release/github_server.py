@@ -17,6 +17,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from bench.release.patience import Patience
+
+AT_ONCE = Patience(
+    attempts=3,
+    backoff_s=0,
+    secondary_wait_s=0,
+    longest_wait_s=5,
+    timeout_s=10,
+    between_s=0,
+    between_writes_s=0,
+)
 TOKEN = "ghp_" + "correctHorseBatteryStaple"
 REPOSITORY = "acme/voice"
 
