@@ -88,7 +88,9 @@ def finish(folder: Path, *, signer: Attester | None = None, now: datetime | None
     report = build_report(evidence)
     for name, content in rendered(report, evidence).items():
         files.write_whole(folder / name, content)
-    sign_folder(folder, report, test_result.tested(evidence), signer or keys.own_signer(), now or datetime.now(UTC))
+    sign_folder(
+        folder, report, test_result.subjects_of(evidence), signer or keys.own_signer(), now or datetime.now(UTC)
+    )
     return report
 
 
@@ -112,7 +114,7 @@ def sign_folder(
     Args:
         folder: of the report.
         report: what its `report.json` says.
-        subjects: what was tested: `bench.report.trust.test_result.tested`.
+        subjects: what was tested: `bench.report.trust.test_result.subjects_of`.
         signer: who signs.
         now: an aware time.
 

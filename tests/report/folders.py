@@ -14,7 +14,7 @@ from bench.report.folder_evidence import Provenance, evidence_of, read_records
 from bench.report.keys import TrustedKey, own_signer
 from bench.report.model import Producer, Report
 from bench.report.table import line_of
-from bench.report.trust.test_result import Subject, tested
+from bench.report.trust.test_result import Subject, subjects_of
 from bench.report.verify import verify
 from recipes.fingerprint import Pinned
 from tests.report.factories import make_claim, make_recipe
@@ -91,7 +91,7 @@ def signed(base: Path, records: Iterable[RequestRecord], observations: Iterable[
     folder = begun(base / "reports", records, observations, **more)
     signer = own_signer(base / "keys")
     report = finish(folder, signer=signer, now=NOW)
-    return Signed(folder, report, signer, tested(evidence_in(folder)))
+    return Signed(folder, report, signer, subjects_of(evidence_in(folder)))
 
 
 def evidence_in(folder: Path) -> Evidence:

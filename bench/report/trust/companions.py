@@ -57,7 +57,7 @@ def check_companions(  # noqa: PLR0913  what a report consists of
     key, raw_attestation = folder.read(files.SIGNER), folder.read(files.ATTESTATION)
 
     said = open_bundle(files.TEST_RESULT, folder.read(files.TEST_RESULT), key, trusted)
-    expected = test_result.statement(report, test_result.tested(evidence), attested.digests)
+    expected = test_result.statement(report, test_result.subjects_of(evidence), attested.digests)
     notes = _check_test_result(said.payload, expected, attested, other_version)
 
     hint = model_signature.hint(key)

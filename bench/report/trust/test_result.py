@@ -60,7 +60,7 @@ class Subject:
         return {"name": self.name, "digest": {"sha256": self.sha256}}
 
 
-def tested(evidence: Evidence) -> tuple[Subject, ...]:
+def subjects_of(evidence: Evidence) -> tuple[Subject, ...]:
     """Everything that was tested and has a digest, but the recipe.
 
     An image has several: its id, and what registries call it. A checkpoint's is the SHA-256 over the lines that
@@ -78,7 +78,7 @@ def statement(report: Report, subjects: Iterable[Subject], digests: Mapping[str,
 
     Args:
         report: what is said of the subjects.
-        subjects: of `tested`.
+        subjects: of `subjects_of`.
         digests: SHA-256 of the report's files by name; the recipe and `report.json` are looked up in it.
     """
     recipe = Subject(files.RECIPE, digests[files.RECIPE])
