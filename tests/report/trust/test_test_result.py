@@ -8,7 +8,7 @@ import pytest
 from bench.observe.observations import Finished, Observation
 from bench.records import RequestRecord
 from bench.report import folder_files as files
-from bench.report.trust.test_result import PREDICATE_TYPE, REPORT_FIELD, Subject, statement, tested
+from bench.report.trust.test_result import PREDICATE_TYPE, REPORT_FIELD, Subject, statement, subjects_of
 from tests.report.factories import healthy_observations, healthy_records, make_container, make_started
 from tests.report.folders import Signed, evidence_in, signed
 from tests.report.scene import scene_recipe, scene_records
