@@ -46,6 +46,8 @@ UNSIGNED: Final = (ATTESTATION, SIGNER, MODEL_SIGNATURE)
 """What the attestation does not cover: itself, the key to check it with, and what is written after it."""
 SIGNATURES: Final = (TEST_RESULT, ATTESTATION, MODEL_SIGNATURE)
 """In the order in which they are made."""
+NAMES: Final = (*EVIDENCE, *RENDERED, *SIGNATURES, SIGNER)
+"""Every file of a finished folder, but the engine's logs."""
 
 _BESIDE: Final = re.compile(r"\..+\.[0-9a-f]{16}")
 ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})\.log")
@@ -58,7 +60,7 @@ def engine_log(run: int) -> str:
 
 def is_report_file(name: str) -> bool:
     """Whether a finished report folder may hold a file of this name."""
-    return name in EVIDENCE + RENDERED + UNSIGNED + SIGNATURES or ENGINE_LOG.fullmatch(name) is not None
+    return name in NAMES or ENGINE_LOG.fullmatch(name) is not None
 
 
 def folder_of(reports: Path, target: str, fingerprint: str, started_at: datetime) -> Path:

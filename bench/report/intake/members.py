@@ -26,7 +26,6 @@ MEMBERS_LIMIT: Final = FILE_COUNT_LIMIT + 1
 """Members of an archive: the most files that a folder has, and their folder."""
 
 _FOLDER: Final = re.compile(r"(?!\.)[A-Za-z0-9._+-]{1,200}")
-_FIXED_NAMES: Final = files.EVIDENCE + files.RENDERED + files.UNSIGNED
 
 
 def refuse(name: str, reason: str, remedy: str = "") -> NoReturn:
@@ -142,6 +141,6 @@ def _safe(name: str) -> str:
 def _refuse_name(name: str, file: str) -> NoReturn:
     """Refuses a name that no report's file has; where it looks like one that there is, that is said."""
     plain = unicodedata.normalize("NFKC", file).casefold().rstrip(". ")
-    if plain in _FIXED_NAMES or files.ENGINE_LOG.fullmatch(plain):
+    if plain in files.NAMES or files.ENGINE_LOG.fullmatch(plain):
         refuse(name, f"only looks like {plain}: some systems would take the two for one file")
     raise RefusedError(no_such_name(name))
