@@ -18,7 +18,7 @@ from bench.report.trust import instance as instances
 from bench.report.trust.keyless_verify import p256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from sigstore.sign import Signer
 
 VARIABLE: Final = "SIGSTORE_ID_TOKEN"
-"""Environment variable with an identity token whose audience is `sigstore`."""
-_GITHUB: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
-"""A job of GitHub Actions has it when it may ask for a token."""
+"""Environment variable with an identity token whose audience is `sigstore`. Without it, the token of a job of GitHub
+Actions, GitLab, Google Cloud, Buildkite or CircleCI is asked for, where we run as one."""
 _GET_ONE: Final = (
     "In GitHub Actions give the job `permissions: id-token: write`; elsewhere put a token for the audience `sigstore` "
     f"into {VARIABLE}. Or sign with a key."
@@ -65,8 +64,8 @@ class Keyless:
         return canonical_json(json.loads(bundle.to_json()))
 
 
-def can_sign(environ: Mapping[str, str] = os.environ) -> None:
-    """Returns when there is what a keyless signature needs, as far as that is known without asking anybody.
+def can_sign() -> None:
+    """Returns when there is what a keyless signature needs: the package, and a token. Nothing is published.
 
     Raises:
         StreamproofError: says what is missing.
@@ -78,8 +77,7 @@ def can_sign(environ: Mapping[str, str] = os.environ) -> None:
             "a keyless signature needs the package sigstore, which is not installed here",
             remedy="Install the extra: uv sync --extra release.",
         ) from error
-    if not (environ.get(VARIABLE) or environ.get(_GITHUB)):
-        raise StreamproofError("a keyless signature needs an identity token, and there is none", remedy=_GET_ONE)
+    _token()
 
 
 @contextmanager
@@ -93,7 +91,6 @@ def keyless(instance: Path | None, say: Callable[[str], None]) -> Iterator[Keyle
     Raises:
         StreamproofError: no token, no certificate, or nobody can be reached.
     """
-    can_sign()
     config = instances.read(instance, offline=False)
     token = _token()
     for line in published(token.identity, token.federated_issuer, config.signing_config.get_fulcio().url):
@@ -120,6 +117,11 @@ def published(identity: str, issuer: str, authority: str) -> tuple[str, ...]:
 
 
 def _token() -> IdentityToken:
+    """The identity that we have here.
+
+    Raises:
+        StreamproofError: there is none, or it cannot be used.
+    """
     from sigstore import oidc  # noqa: PLC0415  as above
 
     try:

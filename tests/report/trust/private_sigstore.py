@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import jwt
 from cryptography import x509
@@ -62,12 +63,14 @@ class PrivateSigstore:
         url: where it listens.
         requests: what it was asked: (path, body), in order.
         breaks: a path that answers with 500.
+        job: identity of the job of GitHub Actions that may ask for a token; nobody may where it is empty.
     """
 
     folder: Path
     url: str = ""
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     breaks: str = ""
+    job: str = ""
 
     def __post_init__(self) -> None:
         self._authority, self._tsa_root, self._tsa, self._log, self._ct = (
@@ -276,9 +279,18 @@ def private_sigstore(folder: Path) -> Iterator[PrivateSigstore]:
     instance = PrivateSigstore(folder)
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """The token that a job of GitHub Actions asks for."""
+            asked = parse_qs(urlsplit(self.path).query)
+            token = instance.token(instance.job, audience=asked["audience"][0])
+            allowed = instance.job and self.headers.get("Authorization") == "bearer of the job"
+            self.reply(200 if allowed else 403, "application/json", json.dumps({"value": token}).encode())
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, kind, content = instance.answer(self.path, body, self.headers.get("Authorization", ""))
+            self.reply(*instance.answer(self.path, body, self.headers.get("Authorization", "")))
+
+        def reply(self, status: int, kind: str, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))

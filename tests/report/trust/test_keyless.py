@@ -4,13 +4,17 @@ import base64
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from bench.cli import app
 from bench.errors import StreamproofError, UsageError
+from bench.observe.observations import Finished
 from bench.report import folder_files as files
 from bench.report import keys, verify_show, verify_words
 from bench.report import verify as verification
@@ -19,7 +23,7 @@ from bench.report.keys import Trust, TrustedIdentity
 from bench.report.trust import choose, keyless
 from bench.report.trust.instance import ENVIRONMENT, read
 from bench.report.trust.keyless_verify import matches
-from bench.report.trust.means import Means
+from bench.report.trust.means import VARIABLE, Means
 from bench.report.trust.validity import Revocation, Validity
 from tests.report.factories import healthy_observations, healthy_records, make_started
 from tests.report.folders import NOW, begun
@@ -248,11 +252,62 @@ def test_an_instance_that_fails_leaves_the_report_and_says_what_to_do(
 
 def test_without_a_token_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(keyless.VARIABLE, raising=False)
-    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
+    monkeypatch.setattr("sigstore.oidc.detect_credential", lambda: None)
     with pytest.raises(StreamproofError, match="there is none") as caught:
         choose.can_sign(Means.KEYLESS)
     assert "id-token: write" in caught.value.remedy
     choose.can_sign(Means.KEY)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateSigstore]:
+    """We are a job of GitHub Actions that may ask for tokens; whom it names is the test's."""
+    with private_sigstore(tmp_path / "sigstore") as sigstore:
+        monkeypatch.delenv(keyless.VARIABLE, raising=False)
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", f"{sigstore.url}/token?api-version=2.0")
+        monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of the job")
+        monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "sigstore" / "instance.json"))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        monkeypatch.setenv("COLUMNS", "200")
+        yield sigstore
+
+
+def test_a_job_of_github_actions_signs_a_finished_report_in_its_own_name(
+    tmp_path: Path, job: PrivateSigstore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.job = WORKFLOW
+    records = healthy_records([0.5] * 80)
+    path = begun(tmp_path / "reports", records, [*healthy_observations(records), Finished(t=99.0, run=0)])
+    done = CliRunner().invoke(app, ["finish", str(path), "--sign", "keyless"], catch_exceptions=False)
+    assert f"Signing keyless as {WORKFLOW}, says {ISSUER}" in done.output
+    assert "for everybody and for ever" in done.output
+    assert job.requests
+    trusted = Trust({}, {}, (TrustedIdentity(WORKFLOW, ISSUER, "here"),), tmp_path / "sigstore" / "instance.json")
+    assert verification.verify(path, trusted).verified
+    assert not (tmp_path / "config").exists()  # no key was made
+
+    # The same by the environment; and without either, the token lies there and a key signs.
+    job.requests.clear()
+    monkeypatch.setenv(VARIABLE, "keyless")
+    CliRunner().invoke(app, ["finish", str(path)], catch_exceptions=False)
+    assert job.requests
+    job.requests.clear()
+    monkeypatch.delenv(VARIABLE)
+    CliRunner().invoke(app, ["finish", str(path)], catch_exceptions=False)
+    assert job.requests == []
+    assert verification.verify(path, keys.trusted_keys(allow_list=None)).verified
+
+
+def test_a_job_without_the_permission_is_told_so_before_anything_is_measured(
+    tmp_path: Path, job: PrivateSigstore
+) -> None:
+    command = ["repro", "cpu", "--sign", "keyless", "--reports", str(tmp_path / "reports")]
+    with pytest.raises(StreamproofError, match="the identity token cannot be used") as caught:
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    assert "id-token: write" in caught.value.remedy
+    assert not (tmp_path / "reports").exists()
+    assert job.requests == []
 
 
 @pytest.mark.parametrize("audience", [None, "somebody else"])
