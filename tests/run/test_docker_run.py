@@ -139,6 +139,19 @@ def test_a_hub_is_asked_with_the_users_token_and_the_card_is_named_by_its_identi
 
 
 @pytest.mark.usefixtures("client")
+def test_what_the_gpus_may_use_between_them_reaches_the_container_and_the_hosts_interfaces_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "enp1s0")
+    with start() as run:
+        run.prepare()
+        env = launch_of(run, H200).env
+    assert env["NCCL_NVLS_ENABLE"] == "0"
+    assert "NCCL_SOCKET_IFNAME" not in env
+
+
+@pytest.mark.usefixtures("client")
 def test_weights_in_a_folder_need_no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hunter2")
     recipe = load_recipe("h200-fp8-dummy")
