@@ -9,12 +9,13 @@ Two of vLLM 0.26.0's rules tie values of different factors together, and an engi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.errors import StreamproofError
+from bench.errors import StreamproofError, UsageError
 from bench.explain.preflight.command import plan
+from bench.explain.preflight.settings import settings_of
 from recipes.layers import flatten, unflatten
 from recipes.schema import Recipe
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _UNIT: Final = "engine.flags.prefix_match_unit"
-_TABLE: Final = "engine.flags.compilation_config."
-_SIZES: Final = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
+_LARGEST: Final = (
+    "engine.flags.compilation_config.max_cudagraph_capture_size",
+    "engine.flags.max_cudagraph_capture_size",
+)
 
 
 class Adapted(BaseModel):
@@ -62,20 +65,25 @@ def with_adapted(recipe: Recipe, adapted: Iterable[Adapted]) -> Recipe:
 
 def adaptations(recipe: Recipe) -> tuple[Adapted, ...]:
     """What a recipe needs to be served; nothing for one that can be, or that no plan can be made for."""
-    graphs = tuple(_largest_graph(dict(flatten(recipe.model_dump(mode="json", exclude_none=True)))))
+    graphs = tuple(_largest_graph(recipe))
     return (*graphs, *_unit(with_adapted(recipe, graphs)))
 
 
-def _largest_graph(values: dict[str, Any]) -> Iterator[Adapted]:
-    for prefix in (_TABLE, "engine.flags."):
-        sizes, largest = (values.get(f"{prefix}{name}") for name in _SIZES)
-        tokens = values.get("engine.flags.max_num_batched_tokens")
-        if tokens is None or not isinstance(sizes, list) or not isinstance(largest, int):
-            continue
-        left = max((size for size in sizes if size <= tokens), default=largest)
-        if left != largest:
-            why = f"the largest capture size within max_num_batched_tokens = {tokens:,}, instead of {largest:,}"
-            yield Adapted(key=f"{prefix}{_SIZES[1]}", value=left, why=why)
+def _largest_graph(recipe: Recipe) -> Iterator[Adapted]:
+    values = dict(flatten({"engine": {"flags": recipe.engine.flags}}))
+    key = next((key for key in _LARGEST if key in values), None)
+    try:
+        settings = settings_of(recipe)
+    except UsageError:
+        return
+    if key is None or not settings.capture_sizes:
+        return
+    tokens = settings.max_num_batched_tokens
+    left = max((size for size in settings.capture_sizes if size <= tokens), default=settings.max_capture)
+    if left is not None and left != settings.max_capture:
+        instead = f"instead of {settings.max_capture:,}"
+        why = f"the largest capture size within max_num_batched_tokens = {tokens:,}, {instead}"
+        yield Adapted(key=key, value=left, why=why)
 
 
 def _unit(recipe: Recipe) -> Iterator[Adapted]:

@@ -95,6 +95,7 @@ def test_interrupted_resumed_summarized_signed_and_verified(plan: AblationPlan, 
     median = ablation.figures[0]
     (factor,) = median.factors
     # The client's own time is in both; it is a millisecond of some forty.
+    assert factor.added_first is not None
     assert factor.added_first.ratio == pytest.approx(FASTER, abs=0.06)
     assert factor.added_first.low is not None
     assert factor.added_first.low < FASTER + 0.02
