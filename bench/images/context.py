@@ -68,7 +68,7 @@ def stage(  # noqa: PLR0913  all that an image is made of
     for path in definition.files:
         if path in definition.tools:
             _copy(repository / path, folder / "tools" / path)
-        elif path in definition.source:
+        if path in definition.source:  # the client has what assembles images, too
             _copy(repository / path, folder / "source" / path)
     if definition.source:
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: streamproof\nVersion: {version}\n")

@@ -49,6 +49,14 @@ def test_modes_and_times_are_set(umask: int, tmp_path: Path) -> None:
     assert "source/bench/images/inside/assemble.py" not in found
 
 
+def test_a_module_that_assembles_the_client_is_in_the_client_too(tmp_path: Path) -> None:
+    definition = image_definition("bench")
+    stage(definition, tmp_path / "context", repository=REPOSITORY, packages=None, caches=None, version="0.1.0")
+    missing = [name for name in definition.source if not (tmp_path / "context" / "source" / name).is_file()]
+    assert missing == []
+    assert "bench/images/layout.py" in {*definition.source} & {*definition.tools}
+
+
 def test_wheels_are_linked_and_not_copied(tmp_path: Path) -> None:
     made = wheel(tmp_path / "store", "thing")
     packages = Packages(lock="", wheels=[made], uv=b"")
