@@ -16,12 +16,12 @@ from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import UsageError
 from bench.images.layout import CACHES, USER_ID
 from recipes.command import engine_arguments
-from recipes.load import load_recipe
+from recipes.load import load_recipe, targets
 from tests.deploy.hostile import CLIENT, asked, expanded, texts
 from tests.images.dockerfile_rules import parse
 
-VERSIONS = ["1.28", "1.31", "1.34", "1.37"]
-GPU_TARGETS = ["vanilla", "h200-fp8", "h200-fp8-dummy", "b200-fp8", "b200-nvfp4"]
+VERSIONS = ["1.29", "1.33", "1.37"]
+GPU_TARGETS = [target for target in targets() if load_recipe(target).hardware.kind == "gpu"]
 CLUSTER = Cluster(client=CLIENT)
 
 
