@@ -209,14 +209,15 @@ def _load(basis: Basis) -> Iterator[Verdict]:
     """The ladder against what runs at once: more requests in flight than that wait or are preempted."""
     ladder = basis.recipe.load.ladder
     most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
-    at_once = math.ceil(most / basis.settings.data)  # at each rank
+    at_once = math.ceil(most / basis.settings.data)
+    up_to = f"{at_once}" if basis.settings.data == 1 else f"{at_once} at each rank"
     tokens = basis.recipe.workload.prompt_tokens + basis.recipe.workload.output_tokens
     room = basis.cache.sequences(basis.budget.blocks, tokens)
     if basis.budget.blocks and room < at_once:
         yield Verdict(
             name="sequences",
             verdict="tight",
-            why=f"{room:.0f} sequences of {tokens:,} tokens fit, the ladder opens up to {at_once}: if all speak at "
+            why=f"{room:.0f} sequences of {tokens:,} tokens fit, the ladder opens up to {up_to}: if all speak at "
             "once, some are preempted unless they share prefixes",
             change="FP8 KV (kv_cache_dtype), a larger card, or fewer streams",
         )
@@ -224,7 +225,7 @@ def _load(basis: Basis) -> Iterator[Verdict]:
         yield Verdict(
             name="max_num_seqs",
             verdict="tight",
-            why=f"{basis.settings.max_num_seqs} run at once, the ladder opens up to {at_once}: some can have to wait",
+            why=f"{basis.settings.max_num_seqs} run at once, the ladder opens up to {up_to}: some can have to wait",
             change=f"max_num_seqs = {at_once}",
         )
 

@@ -106,6 +106,9 @@ def test_ranks_share_the_load() -> None:
     assert two["data parallel"].verdict == "tight"
     assert "replicas" in two["data parallel"].why
     assert "max_num_seqs" not in two  # 120 streams are 60 at each rank, of 64
+    more = basis(DP2, ("engine.flags.max_num_seqs", "48"))
+    (short,) = (v for v in verdicts_of(more) if v.name == "max_num_seqs")
+    assert (short.verdict, "up to 60 at each rank" in short.why, short.change) == ("tight", True, "max_num_seqs = 60")
     of = basis(DP2)
     assert of.machine is not None
     point = of.recipe.load.ladder[2].model_copy(update={"streams": 1200})
