@@ -30,6 +30,12 @@ finish folder *options:
 bundle target *options:
     @{{ python }} bundle "$@"
 
+# A target for a cluster: Kubernetes manifests, a Slurm script, a SkyPilot task (just deploy h200-fp8 --as slurm)
+[group("measure")]
+[no-exit-message]
+deploy target *options:
+    @{{ python }} deploy "$@"
+
 # Make the NVFP4 checkpoint of a target, audited and signed (just quantize; just quantize tiny; just quantize audit DIR)
 [group("checkpoints")]
 [no-exit-message]
