@@ -109,9 +109,9 @@ def reproduce(  # noqa: PLR0913  the options of a command
     Raises:
         StreamproofError: it cannot be done here; nothing was started then.
     """
-    can_sign(means)
     display = display_for(quiet=quiet, as_json=as_json)
     try:
+        can_sign(means, display.note)
         with sigterm_is_ctrl_c(), ExitStack() as stack:
             job = _Job(
                 recipe,
@@ -144,9 +144,13 @@ def finish_folder(folder: Path, means: Means = Means.KEY) -> int:
     Raises:
         StreamproofError: the folder is not that of a run, or cannot be written.
     """
-    can_sign(means)
     console = Console()
-    with attester(means, lambda line: console.print(line, highlight=False, markup=False)) as signer:
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    can_sign(means, say)
+    with attester(means, say) as signer:
         report = finish(folder, signer=signer)
     console.print(summary(report, folder))
     return report.exit_code

@@ -28,6 +28,7 @@ from bench.errors import StreamproofError, UsageError
 from bench.report import sign
 from bench.report.folder_files import beside, create, write_whole
 from bench.report.trust.allow_list import FILE, AllowList, read_allow_list
+from bench.report.trust.instance import instance_file
 from bench.report.trust.validity import ALWAYS, Validity
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 PRIVATE_NAME: Final = "signer.key.pem"
 PUBLIC_NAME: Final = "signer.pub.pem"
+OWN: Final = "your own key"
+"""Where the trust in it comes from."""
 FORMER: Final = "former"
 """Folder beside the own key: an allow list of the keys that were one's own before."""
 PEM_LIMIT: Final = 4096
@@ -84,7 +87,7 @@ class TrustedKey:
     Attributes:
         key_id: see the module.
         public: the key.
-        origin: where the trust comes from, for people ("your own key", "keys/ci.pem").
+        origin: where the trust comes from, for people (`OWN`, "keys/ci.pem").
         validity: for which time.
     """
 
@@ -233,7 +236,7 @@ def trusted_keys(
         extra: files named on the command line.
         own_folder: where this user's own key lives; `keys_folder()` by default. No key is made there.
         identities: named on the command line.
-        instance: see `Trust`.
+        instance: see `Trust`; by default the one that the environment names.
 
     Raises:
         StreamproofError: a file among them is not a P-256 public key, or an allow list cannot be read.
@@ -242,7 +245,7 @@ def trusted_keys(
     own_folder = keys_folder() if own_folder is None else own_folder
     found: dict[str, TrustedKey] = {}
     if (own_folder / PUBLIC_NAME).is_file():
-        _add(found, own_folder / PUBLIC_NAME, "your own key", ALWAYS)
+        _add(found, own_folder / PUBLIC_NAME, OWN, ALWAYS)
     listed = _add_listed(found, own_folder / FORMER, "your former key {}")
     if allow_list is not None:
         listed = (*listed, *_add_listed(found, allow_list, f"{allow_list.name}/{{}}"))
@@ -253,7 +256,7 @@ def trusted_keys(
         by_id={name: key for name, key in found.items() if name not in compromised},
         compromised=compromised,
         identities=(*identities, *listed),
-        instance=instance,
+        instance=instance or instance_file(),
     )
 
 

@@ -35,7 +35,8 @@ Base64 = Annotated[str, Field(max_length=1 << 20)]
 
 UNKNOWN_KEY_REMEDY: Final = (
     "Ask its owner for the key id over another channel than this report (a call, their web site). If it is the same, "
-    "pass signer.pub.pem with --key, or keep it in keys/ of your checkout. A report that brings a key proves nothing."
+    "pass signer.pub.pem with --key, or keep it: just keys add signer.pub.pem --whose NAME. A report that brings a "
+    "key proves nothing."
 )
 
 _LIMITED_REMEDY: Final = "`just keys list` shows for which time each signer is trusted here, and why no longer."

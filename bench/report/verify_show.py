@@ -14,7 +14,6 @@ from bench.report import verify_words
 from bench.report.folder_files import canonical_json
 from bench.report.keys import trusted_keys
 from bench.report.render.verdict import headline
-from bench.report.trust.instance import instance_file
 from bench.report.verify import STEPS, verify
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def check_and_show(  # noqa: PLR0913  whom the user trusts, and how they want it
     Raises:
         StreamproofError: a key file that is none.
     """
-    trusted = trusted_keys(
-        allow_list=ALLOW_LIST, extra=extra_keys, identities=identities, instance=instance or instance_file()
-    )
+    trusted = trusted_keys(allow_list=ALLOW_LIST, extra=extra_keys, identities=identities, instance=instance)
     return show(verify(folder, trusted, named=named), as_json=as_json)
 
 

@@ -1,6 +1,7 @@
 import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from bench.report import folder_files as files
 from bench.report import keys, sign
-from bench.report.keys import Signer, TrustedKey
+from bench.report.keys import Signer, Trust, TrustedKey
+from bench.report.trust.validity import Revocation, Signed, Validity
 from bench.report.verify_bundle import UNKNOWN_KEY_REMEDY, check_attestation
 from bench.report.verify_files import RefusedError
 
@@ -57,6 +59,57 @@ def test_an_honest_attestation_gives_its_digests_and_its_key(signer: Signer) -> 
     assert found.digests == DIGESTS
     assert found.predicate == {"title": "t"}
     assert found.key.origin == "keys/ci.pem"
+
+
+def limited(signer: Signer, validity: Validity) -> dict[str, TrustedKey]:
+    return {signer.key_id: TrustedKey(signer.key_id, signer.public, "keys/ci.pem", validity)}
+
+
+def signed_at(signer: Signer, when: str | None) -> bytes:
+    summary = {"title": "t"} if when is None else {"title": "t", "signedAt": when}
+    return sign.bundle(sign.statement(DIGESTS, summary), signer)
+
+
+YEAR = Validity(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+
+
+def test_a_key_is_trusted_for_its_time_by_the_time_that_the_signer_says(signer: Signer) -> None:
+    pem = keys.public_pem(signer.public)
+    found = check_attestation(signed_at(signer, "2026-06-01T12:00:00+00:00"), pem, limited(signer, YEAR))
+    assert found.signed == Signed(
+        datetime(2026, 6, 1, 12, tzinfo=UTC), datetime(2026, 6, 1, 12, tzinfo=UTC), attested=False
+    )
+    for when, reason in (
+        ("2025-12-31T23:59:59+00:00", "is trusted from 2026-01-01 on (keys/ci.pem)"),
+        ("2027-01-01T00:00:00+00:00", "it is trusted until 2026-12-31 (keys/ci.pem)"),
+        ("2026-06-01T12:00:00", "it says no time of signing"),
+        ("yesterday", "it says no time of signing"),
+        (None, "it says no time of signing"),
+    ):
+        with pytest.raises(RefusedError) as caught:
+            check_attestation(signed_at(signer, when), pem, limited(signer, YEAR))
+        (finding,) = caught.value.findings
+        assert reason in finding.reason
+        assert "just keys list" in finding.remedy
+
+
+def test_a_key_that_expired_since_leaves_a_note(signer: Signer) -> None:
+    over = Validity(not_after=datetime(2026, 1, 1, tzinfo=UTC))
+    pem = keys.public_pem(signer.public)
+    found = check_attestation(signed_at(signer, "2025-06-01T12:00:00+00:00"), pem, limited(signer, over))
+    (note,) = found.notes
+    assert note.startswith("The signer's key expired after 2025-12-31; this was signed before.")
+    assert "the signer's own word" in note
+
+
+def test_a_compromised_key_is_refused_and_it_is_said_why(signer: Signer) -> None:
+    revoked = Validity(revoked=Revocation(datetime(2026, 1, 1, tzinfo=UTC), "compromised", "a stolen laptop"))
+    trust = Trust({}, limited(signer, revoked))
+    with pytest.raises(RefusedError) as caught:
+        check_attestation(signed_at(signer, "2025-06-01T12:00:00+00:00"), keys.public_pem(signer.public), trust)
+    (finding,) = caught.value.findings
+    assert finding.reason.startswith("the signer's key was revoked on 2026-01-01 (compromised, a stolen laptop)")
+    assert finding.reason.endswith(f"(keys/ci.pem, {signer.key_id})")
 
 
 def test_an_unknown_key_is_refused_with_its_id_and_what_to_do(signer: Signer, tmp_path: Path) -> None:

@@ -163,3 +163,10 @@ def test_one_changed_byte_of_a_keyless_report_is_refused(
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
     CHANGES[change](copy)
     assert not KEYLESS[verifier](copy, instance, WORKFLOW, ISSUER).accepted
+
+
+def test_the_commands_on_the_page_check_the_bytes_of_a_keyless_report_too(keyless_report: tuple[Path, Path]) -> None:
+    """The key of its certificate lies in the folder; whose it is, only the certificate says."""
+    path, _ = keyless_report
+    said = strangers.openssl(path, path / files.SIGNER)
+    assert said.accepted, said.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,12 +42,14 @@ def read(path: Path | None, *, offline: bool) -> ClientTrustConfig:
             remedy="Install the extra: uv sync --extra release.",
         ) from error
     if path is None:
+        # It warns that it asks nobody for newer roots: that is what offline means.
+        logging.getLogger("sigstore._internal.tuf").setLevel(logging.ERROR)
         try:
             return ClientTrustConfig.production(offline=offline)
-        except Error as error:
+        except (Error, OSError) as error:
             raise StreamproofError(
-                f"the public Sigstore instance cannot be asked for its roots of trust: {error}",
-                remedy="Sign where the network reaches it, or with a key.",
+                f"the public Sigstore instance's roots of trust are not to be had: {error}",
+                remedy="They are kept in the user's data and cache folders; to sign, the instance must be reached.",
             ) from error
     try:
         return ClientTrustConfig.from_json(path.read_text())
