@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.observe.observations import ResidentFacts
 from bench.report.disclosure import DEFINITIONS, assumptions, holds_for, not_real, title
 from recipes.load import load_recipe, targets
 from recipes.schema import Point
@@ -113,3 +114,13 @@ def test_every_definition_is_one_sentence() -> None:
     for term, words in DEFINITIONS.items():
         assert words.endswith("."), term
         assert words.count(". ") == 0, term
+
+
+def test_an_engine_that_was_there_before_is_an_assumption() -> None:
+    facts = ResidentFacts(start="ab" * 8, age_s=71.6, measurement=3, beside=2)
+    (told,) = (each for each in assumptions(make_recipe(), residents=(facts,)) if each.key == "engine start")
+    assert told.value == "measurement 3 on start abababab, ready for 72 s"
+    assert "beside 2 other engines" in told.why
+    alone = assumptions(make_recipe(), residents=(facts.model_copy(update={"beside": 0}),))
+    assert "beside" not in next(each.why for each in alone if each.key == "engine start")
+    assert "engine start" not in {each.key for each in assumptions(make_recipe())}

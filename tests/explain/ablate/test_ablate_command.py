@@ -32,6 +32,10 @@ def invoke(*arguments: str | Path) -> Any:
         (("h200-fp8", "--from", "vanilla", "--factors", "mpt"), "no factor mpt"),
         (("b200-nvfp4", "--from", "vanilla"), "different hardware"),
         (("cpu-mtp", "--from", "cpu", "--engine", "rocket"), "no such engine"),
+        (("cpu-mtp", "--from", "cpu", "--only", "backwards"), "no such direction"),
+        (("cpu-mtp", "--from", "cpu", "--kv-gib", "6"), "between engines that stay"),
+        (("cpu-mtp", "--from", "cpu", "--only", "removed", "--resident", "--memory-share", "0.3"), "runs on the CPU"),
+        (("h200-fp8", "--from", "vanilla", "--resident"), "12 configurations have to run beside each other"),
         (("--resume", "nowhere"), "holds no plan.json"),
         (("--check", "nowhere"), "holds no plan.json"),
     ],
@@ -57,6 +61,27 @@ def test_the_articles_ablation_is_planned_without_a_gpu() -> None:
     )
     assert [factor["slug"] for factor in plan["factors"]] == ["graphs", "mtp"]
     assert len(plan["order"]) == 2 * 4
+
+
+def test_a_resident_ablation_of_a_card_is_planned_in_groups() -> None:
+    """What is asked of an H200: each setting taken away from the fast recipe, or replaced by another."""
+    options = (
+        *("h200-fp8-fast-dummy", "--from", "vanilla", "--from-set", "engine.flags.linear_backend=deep_gemm"),
+        *("--factors", "mtp,kv-cache,deep-gemm", "--only", "removed", "--resident", "--dry-run"),
+    )
+    shown = " ".join(invoke(*options).output.split())
+    for words in (
+        "5 engine starts; all of a group start together and stay. Then 15 measurements",
+        "group 2: full, without-kv-cache",
+        "gpu_memory_utilization is 0.31: one of 3 engines that stay on the card together",
+        "without-mtp: prefix_match_unit is 131: 60 does not divide its block of 2,096 tokens.",
+        "As the target has it throughout: graphs, gdn-prefill,",
+        "preflight of full: sequences: 14 sequences",
+        "2 such starts together",
+    ):
+        assert words in shown, words
+    plan = json.loads(invoke(*options, "--json", "--at-once", "2").output)
+    assert (plan["resident"], plan["only"], {each["group"] for each in plan["order"]}) == (True, "removed", {1, 2, 3})
 
 
 def test_runs_of_one_configuration_are_repeats_or_nothing(tmp_path: Path) -> None:
