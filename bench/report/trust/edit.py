@@ -50,7 +50,7 @@ def add_key(folder: Path, file: str, whose: str, limits: Limits) -> None:
 
 
 def add_pem(folder: Path, pem: Path, whose: str, limits: Limits) -> str:
-    """Copies a public key into the folder and adds its entry.
+    """Copies a public key into the folder and adds its entry; one that is there stays as it is.
 
     Returns:
         Its file name there.
@@ -60,8 +60,12 @@ def add_pem(folder: Path, pem: Path, whose: str, limits: Limits) -> str:
         StreamproofError: it is no P-256 public key, or the list cannot be written.
     """
     public = keys.parse_public(keys.read_small(pem), str(pem))
+    for path in sorted(folder.glob("*.pem")):
+        if keys.parse_public(keys.read_small(path), str(path)) == public:
+            add_key(folder, path.name, whose, limits)
+            return path.name
     place = folder / (pem.name if pem.name != keys.PUBLIC_NAME else f"{keys.key_id(public)[:16]}.pem")
-    if place.exists() and keys.parse_public(keys.read_small(place), str(place)) != public:
+    if place.exists():
         raise UsageError(f"{place} is another key.", remedy="Give the file another name and try again.")
     folder.mkdir(exist_ok=True)
     write_whole(place, keys.public_pem(public))

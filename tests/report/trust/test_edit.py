@@ -68,6 +68,13 @@ def test_adding_twice_changes_nothing(folder: Path, tmp_path: Path) -> None:
     assert (folder / FILE).read_text() == before
 
 
+def test_a_key_that_is_there_by_another_name_is_not_copied(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "again.pem").write_bytes((folder / "lab.pem").read_bytes())
+    assert edit.add_pem(folder, tmp_path / "again.pem", "Somebody else", Limits()) == "lab.pem"
+    assert (folder / FILE).read_text() == LIST
+    assert not (folder / "again.pem").exists()
+
+
 def test_another_key_of_the_same_name_is_refused(folder: Path, tmp_path: Path) -> None:
     other = stranger(tmp_path).rename(tmp_path / "lab.pem")
     with pytest.raises(UsageError, match=r"lab\.pem is another key"):
