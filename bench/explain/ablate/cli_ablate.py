@@ -80,7 +80,7 @@ def ablate(
     Exit codes: 0 done; 4 a block could not be measured; 130 interrupted.
     """
     from bench.cli import parse_overrides  # noqa: PLC0415  it imports this module
-    from bench.explain.ablate import command  # noqa: PLC0415  the heavy part
+    from bench.explain.ablate import command, planning  # noqa: PLC0415  the heavy part
     from recipes.load import load_recipe  # noqa: PLC0415  as above
 
     if check is not None:
@@ -89,7 +89,7 @@ def ablate(
         raise typer.Exit(command.resume(resume, as_json=as_json))
     full = load_recipe(command.need(target, "TARGET"), parse_overrides(overrides))
     wanted = [slug.strip() for slug in (factors or "").split(",") if slug.strip()]
-    plan = command.plan_of(
+    plan = planning.plan_of(
         load_recipe(command.need(base, "--from"), parse_overrides(base_overrides)),
         full,
         wanted=wanted,
@@ -97,7 +97,7 @@ def ablate(
         seed=seed,
         engine=engine,
         only=only,
-        residency=command.residency(resident=resident, at_once=at_once, memory_share=memory_share, cache_gib=kv_gib),
+        residency=planning.residency(resident=resident, at_once=at_once, memory_share=memory_share, cache_gib=kv_gib),
     )
     if dry_run:
         raise typer.Exit(command.dry_run(plan, as_json=as_json))

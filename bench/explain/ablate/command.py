@@ -1,126 +1,32 @@
-"""`just ablate`: plans, runs what is missing, summarizes, signs, shows."""
+"""`just ablate`: runs what is missing of a plan, summarizes, signs, shows."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from bench.errors import Exit, StreamproofError, UsageError
 from bench.explain.ablate import folder as folders
-from bench.explain.ablate.adapt import adaptations
 from bench.explain.ablate.course import run_all, run_resident
-from bench.explain.ablate.factors import choose, derive
-from bench.explain.ablate.plan import Only, make_plan
-from bench.explain.ablate.share import shares
+from bench.explain.ablate.planning import objections
 from bench.explain.ablate.show import shown, shown_plan
-from bench.explain.preflight.command import plan as preflight_plan
-from bench.explain.preflight.verdicts import verdicts_of
 from bench.report.folder_files import canonical_json
 from bench.report.keys import own_signer, trusted_keys
 from bench.report.verify_show import ALLOW_LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from bench.explain.ablate.adapt import Adapted
     from bench.explain.ablate.course import Begin, Say, Start
     from bench.explain.ablate.outcome import Ablation
     from bench.explain.ablate.plan import AblationPlan
     from recipes.schema import Recipe
-
-
-@dataclass(frozen=True, kw_only=True)
-class Residency:
-    """Engines are started together, once, and stay.
-
-    Attributes:
-        at_once: no more than this many.
-        memory_share: of the card for each; None divides it.
-        cache_gib: KV cache of each; None takes what its share leaves.
-    """
-
-    at_once: int
-    memory_share: float | None = None
-    cache_gib: float | None = None
-
-
-def residency(*, resident: bool, at_once: int, memory_share: float | None, cache_gib: float | None) -> Residency | None:
-    """What the options say.
-
-    Raises:
-        UsageError: a card is divided between engines that do not run beside each other.
-    """
-    if resident:
-        return Residency(at_once=at_once, memory_share=memory_share, cache_gib=cache_gib)
-    if memory_share is not None or cache_gib is not None:
-        raise UsageError(
-            "--memory-share and --kv-gib divide a card between engines that stay.", remedy="Add --resident."
-        )
-    return None
-
-
-def plan_of(  # noqa: PLR0913  the options of a command
-    base: Recipe,
-    target: Recipe,
-    *,
-    wanted: Sequence[str],
-    blocks: int,
-    seed: int,
-    engine: str | None = None,
-    only: str | None = None,
-    residency: Residency | None = None,
-) -> AblationPlan:
-    """The plan between two recipes.
-
-    Raises:
-        UsageError: they differ in hardware or in nothing, a factor, engine or direction is unknown, a configuration is
-            no recipe, or does not fit beside the others.
-    """
-    if engine not in {None, "docker", "process"}:
-        raise UsageError(f"--engine {engine}: there is no such engine.", remedy="It is docker or process.")
-    if only not in {None, *get_args(Only)}:
-        raise UsageError(f"--only {only}: there is no such direction.", remedy=f"It is {' or '.join(get_args(Only))}.")
-    known = derive(base, target)
-    factors = choose(known, wanted)
-    plan = make_plan(
-        base,
-        target,
-        factors,
-        blocks=blocks,
-        seed=seed,
-        rest=tuple(factor for factor in known if factor not in factors) if only == "removed" else (),
-        only=only,  # type: ignore[arg-type]  # as just checked
-        at_once=residency.at_once if residency else None,
-    )
-    plan = _adapted(plan.model_copy(update={"engine": engine}), adaptations)
-    if residency is not None:
-        recipes = {each.name: plan.recipe(each.name) for each in plan.configurations}
-        given = shares(
-            recipes,
-            at_once=max(map(len, plan.groups.values())),
-            share=residency.memory_share,
-            cache_gib=residency.cache_gib,
-        )
-        plan = _adapted(plan, lambda _: given)
-    for each in plan.configurations:
-        plan.recipe(each.name)  # what is no recipe is said now, and not after an hour
-    return plan
-
-
-def _adapted(plan: AblationPlan, adapt: Callable[[Recipe], tuple[Adapted, ...]]) -> AblationPlan:
-    """The plan whose configurations have further values."""
-    configurations = tuple(
-        each.model_copy(update={"adapted": (*each.adapted, *adapt(plan.recipe(each.name)))})
-        for each in plan.configurations
-    )
-    return plan.model_copy(update={"configurations": configurations})
 
 
 def dry_run(plan: AblationPlan, *, as_json: bool) -> Exit:
@@ -130,27 +36,6 @@ def dry_run(plan: AblationPlan, *, as_json: bool) -> Exit:
     else:
         Console(highlight=False).print(shown_plan(plan, objections(plan)))
     return Exit.OK
-
-
-def objections(plan: AblationPlan) -> dict[str, tuple[str, ...]]:
-    """Why an engine would not start, or would not hold the load, by configuration: `just preflight` of each.
-
-    They stop nothing: the engine itself decides, and a recipe that no plan can be made for has none.
-    """
-    found = {}
-    for each in plan.configurations:
-        try:
-            verdicts = verdicts_of(preflight_plan(plan.recipe(each.name), offline=True))
-        except StreamproofError:
-            continue
-        against = [one for one in verdicts if one.verdict == "cannot" or (one.name, one.verdict) == _TOO_SMALL]
-        if against:
-            found[each.name] = tuple(f"{one.name}: {one.why}; change: {one.change}" for one in against)
-    return found
-
-
-_TOO_SMALL: Final = ("sequences", "tight")
-"""A cache that does not hold the load changes what is measured: requests are preempted, and prefixes lost."""
 
 
 def ablate(

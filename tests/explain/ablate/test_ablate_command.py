@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from bench.cli import app
 from bench.errors import StreamproofError, UsageError
 from bench.explain.ablate import folder
-from bench.explain.ablate.command import plan_of
+from bench.explain.ablate.planning import plan_of
 from bench.explain.ablate.summary import summarize
 from bench.report.keys import TrustedKey
 from tests.explain.compare.sides import recipe_of, report

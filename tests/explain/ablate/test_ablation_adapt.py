@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.errors import UsageError
 from bench.explain.ablate.adapt import Adapted, adaptations, divisors, with_adapted
-from bench.explain.ablate.command import Residency, objections, plan_of
+from bench.explain.ablate.planning import Residency, objections, plan_of
 from bench.explain.ablate.share import USABLE, shares
 from bench.explain.preflight.command import plan as preflight
 from bench.explain.preflight.gpus import GIB

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.errors import UsageError
-from bench.explain.ablate.command import plan_of
 from bench.explain.ablate.factors import choose, derive, with_factors
+from bench.explain.ablate.planning import plan_of
 from recipes.load import load_recipe
 from recipes.schema import Recipe
 from tests.report.factories import make_claim, make_recipe

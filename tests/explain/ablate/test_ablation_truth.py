@@ -13,6 +13,7 @@ from bench.errors import Exit, StreamproofError
 from bench.explain.ablate import command, folder
 from bench.explain.ablate.course import is_done, run_all
 from bench.explain.ablate.plan import AblationPlan
+from bench.explain.ablate.planning import plan_of
 from bench.explain.ablate.summary import reports_of
 from bench.report.keys import trusted_keys
 from bench.repro import Wishes, reproduce
@@ -68,7 +69,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AblationPlan:
         '[sources]\n"engine.flags.max_num_seqs" = { kind = "assumption", why = "to see what it does" }\n'
     )
     target = load_recipe("cpu", SETTINGS | {"engine.flags.max_num_seqs": "32"})
-    return command.plan_of(load_recipe(str(base)), target, wanted=[], blocks=2, seed=3)
+    return plan_of(load_recipe(str(base)), target, wanted=[], blocks=2, seed=3)
 
 
 def test_interrupted_resumed_summarized_signed_and_verified(plan: AblationPlan, tmp_path: Path) -> None:

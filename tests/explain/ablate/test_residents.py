@@ -13,7 +13,7 @@ import pytest
 
 from bench.errors import Exit, StreamproofError
 from bench.explain.ablate import command, folder, residents
-from bench.explain.ablate.command import Residency
+from bench.explain.ablate.planning import Residency, plan_of
 from bench.report import folder_files as files
 from bench.report.folder_evidence import parse_observations
 from bench.report.keys import trusted_keys
@@ -47,9 +47,7 @@ def planned(base: dict[str, str], target: dict[str, str], *, blocks: int, at_onc
         return load_recipe("cpu", SETTINGS | {f"engine.env.TRUTH_{key}": f'"{value}"' for key, value in env.items()})
 
     residency = Residency(at_once=at_once)
-    return command.plan_of(
-        recipe(base), recipe(target), wanted=[], blocks=blocks, seed=3, only="removed", residency=residency
-    )
+    return plan_of(recipe(base), recipe(target), wanted=[], blocks=blocks, seed=3, only="removed", residency=residency)
 
 
 @pytest.fixture(autouse=True)

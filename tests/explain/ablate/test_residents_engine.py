@@ -19,19 +19,13 @@ SETTINGS = {"load.ladder": "[{streams = 2}]", "load.ramp_s": "2", "load.steady_s
 
 def test_real_engines_stay_and_their_reports_are_valid(tmp_path: Path) -> None:
     # Half the step is a flag that the engine really has, and two engines fit into the memory of a small host.
-    sets = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
-    options = [
-        "--resident",
-        "--only",
-        "removed",
-        "--blocks",
-        "2",
-        "--from-set",
-        "engine.flags.max_num_batched_tokens=2048",
-    ]
+    options = (
+        *("--resident", "--only", "removed", "--blocks", "2", "--json", "--reports", str(tmp_path / "reports")),
+        *("--from-set", "engine.flags.max_num_batched_tokens=2048"),
+        *(word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")),
+    )
     ablate = subprocess.run(
-        [sys.executable, "-m", "bench", "ablate", "cpu", "--from", "cpu", *sets, *options, "--json"]
-        + ["--reports", str(tmp_path / "reports")],
+        [sys.executable, "-m", "bench", "ablate", "cpu", "--from", "cpu", *options],
         cwd=ROOT,
         env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
         capture_output=True,
