@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TABLES: Final = ("checkpoint", "engine")
 """What a factor may switch. Workload and load are those of the target throughout, and one machine has one hardware."""
 _NO_FACTOR: Final = ("engine.ready_timeout_s",)
-"""Decides no latency."""
+"""Decides no latency: it is the target's throughout."""
 
 
 class Factor(BaseModel):
@@ -87,7 +87,7 @@ def with_factors(base: Recipe, target: Recipe, switched: Collection[Factor]) -> 
     """
     values, wanted = _values(base), _values(target)
     sources = dict(base.sources)
-    for key in (key for factor in switched for key in factor.keys):
+    for key in (*_NO_FACTOR, *(key for factor in switched for key in factor.keys)):
         values.pop(key, None)
         sources.pop(key, None)
         if key in wanted:

@@ -81,6 +81,12 @@ def test_a_factor_may_take_a_value_away_or_a_table_in_its_place() -> None:
     assert with_factors(base, target, factors.values()).engine.flags == target.engine.flags
 
 
+def test_how_long_a_start_may_take_is_the_targets_throughout() -> None:
+    base = make_recipe(engine={"ready_timeout_s": 1800.0})
+    target = make_recipe(engine={"ready_timeout_s": 300.0, "flags": {"max_num_seqs": 8}})
+    assert with_factors(base, target, ()).engine.ready_timeout_s == 300.0
+
+
 def test_sources_go_with_their_values() -> None:
     one, two = load_recipe("cpu"), load_recipe("cpu-mtp")
     (mtp,) = (factor for factor in derive(one, two) if factor.slug == "mtp")
