@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -31,6 +32,10 @@ class Said:
 
     accepted: bool
     text: str
+
+
+Verifier: TypeAlias = Callable[[Path, Path], Said]
+"""Takes a report's folder and the signer's key as the stranger got it."""
 
 
 def ours(folder: Path, key: Path) -> Said:

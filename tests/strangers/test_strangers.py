@@ -23,7 +23,7 @@ from tests.strangers import strangers
 
 WORKFLOW: Final = "https://github.com/o/r/.github/workflows/release.yml@refs/tags/v1"
 
-VERIFIERS: Final = {
+VERIFIERS: Final[dict[str, strangers.Verifier]] = {
     "ours": strangers.ours,
     "openssl": strangers.openssl,
     "sigstore_js": strangers.sigstore_js,

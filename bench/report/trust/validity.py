@@ -50,7 +50,8 @@ class Signed:
     def __str__(self) -> str:
         if self.first == self.last:
             return moment(self.first)
-        return f"{moment(self.first)} to {self.last.astimezone(UTC):%H:%M:%S} UTC"
+        first, last = self.first.astimezone(UTC), self.last.astimezone(UTC)
+        return f"{first:%Y-%m-%d}, between {first:%H:%M:%S} and {last:%H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
