@@ -1,47 +1,20 @@
 """The main job on the real engine, as a user runs it: valid by its own rules, verified, and nothing left behind."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from bench.report import folder_files as files
 from bench.report.rules_probe import ANSWERED, REPEATED, RULES
+from tests.run.real_run import SHORT, RealRun, bench, outcome, repro
 
 pytestmark = pytest.mark.engine
-ROOT = Path(__file__).parents[2]
-SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.ramp_s": "2", "load.steady_s": "10"}
 SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
-
-
-def bench(*arguments: str, config: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "bench", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "XDG_CONFIG_HOME": str(config)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def repro(target: str, tmp_path: Path, settings: dict[str, str]) -> subprocess.Popen[str]:
-    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return bench("repro", target, "--reports", str(tmp_path / "reports"), "--json", *sets, config=tmp_path)
-
-
-def outcome(process: subprocess.Popen[str], tmp_path: Path, target: str) -> tuple[int, dict[str, Any], Path, str]:
-    _, err = process.communicate(timeout=400)
-    (folder,) = (tmp_path / "reports" / target).iterdir()
-    report: dict[str, Any] = json.loads((folder / files.REPORT).read_bytes())
-    return process.returncode, report, folder, err
 
 
 def engine_processes(folder: Path) -> list[psutil.Process]:
@@ -57,15 +30,22 @@ def engine_processes(folder: Path) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize(("target", "settings"), [("cpu", SHORT), ("cpu-mtp", SHORTER)])
-def test_a_target_is_reproduced_and_verified(target: str, settings: dict[str, str], tmp_path: Path) -> None:
-    code, report, folder, err = outcome(repro(target, tmp_path, settings), tmp_path, target)
+@pytest.fixture(params=["cpu", "cpu-mtp"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> RealRun:
+    if request.param == "cpu":
+        shared: RealRun = request.getfixturevalue("cpu_run")
+        return shared
+    return outcome(repro("cpu-mtp", tmp_path, SHORTER), tmp_path, "cpu-mtp")
+
+
+def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
+    report, target = run.report, run.report["target"]
     verdicts = {(check["rule"], check["point"]): check for check in report["checks"]}
     for point in report["points"]:
         assert point["complete"]
         assert point["failures"] == {}
         for rule in ("client totals equal the engine's", "prefix hits are as predicted", "no request was preempted"):
-            assert verdicts[rule, point["index"]]["verdict"] == "kept", (verdicts[rule, point["index"]], err)
+            assert verdicts[rule, point["index"]]["verdict"] == "kept", (verdicts[rule, point["index"]], run.err)
         if target == "cpu":
             assert point["prefix_cache"]["measured_rate"] > 0.6
             assert point["prefix_cache"]["measured_rate"] == pytest.approx(
@@ -77,24 +57,23 @@ def test_a_target_is_reproduced_and_verified(target: str, settings: dict[str, st
     assert probed.keys() == (set(RULES) if target == "cpu" else {ANSWERED, REPEATED})  # MTP runs without a cache here
     assert {check["verdict"] for check in probed.values()} == {"kept"}, probed
     assert "toy weights, CPU, scaled prompts" in report["title"]
-    assert code == report["exit_code"]
-    assert engine_processes(folder) == []
-    checked = bench("verify", str(folder), "--json", config=tmp_path)
+    assert run.code == report["exit_code"]
+    assert engine_processes(run.folder) == []
+    checked = bench("verify", str(run.folder), "--json", config=run.home)
     out, _ = checked.communicate(timeout=60)
     assert json.loads(out)["verified"] is True
 
 
 def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_path: Path) -> None:
     client = repro("cpu", tmp_path, {**SHORTER, "load.ramp_s": "0.5", "load.steady_s": "40"})
-    folder = wait_for_records(client, tmp_path / "reports", 8)
-    engine = engine_processes(folder)
+    engine = engine_processes(wait_for_records(client, tmp_path / "reports", 8))
     worker = max(engine, key=lambda process: process.memory_info().rss)
     worker.send_signal(signal.SIGKILL)
-    code, report, folder, _ = outcome(client, tmp_path, "cpu")
-    assert code == 1
-    assert report["partial"] is True
-    assert "the engine died" in report["partial_reason"]
-    assert report["points"][0]["requests"] >= 1
+    ended = outcome(client, tmp_path, "cpu")
+    assert ended.code == 1
+    assert ended.report["partial"] is True
+    assert "the engine died" in ended.report["partial_reason"]
+    assert ended.report["points"][0]["requests"] >= 1
     assert [process for process in engine if process.is_running()] == []
 
 
