@@ -78,7 +78,8 @@ def run_all(folder: Path, plan: AblationPlan, start: Start, say: Say) -> None:
 def run_resident(folder: Path, plan: AblationPlan, begin: Begin, say: Say) -> None:
     """Runs what is missing, on engines that are started together and stay: one group after the other.
 
-    An engine that does not start, or dies, ends its own configuration; the others go on.
+    An engine that does not start, or dies, ends its own configuration; the others go on. So do other groups, where
+    of one too little can be started.
 
     Args:
         folder: of the ablation.
@@ -88,20 +89,25 @@ def run_resident(folder: Path, plan: AblationPlan, begin: Begin, say: Say) -> No
 
     Raises:
         KeyboardInterrupt: as above. All engines are stopped then.
-        StreamproofError: too few engines can be started for anything to be compared.
+        StreamproofError: of no group enough engines can be started for anything to be compared.
     """
     missing = _missing(folder, plan)
     tell = _Progress(len(missing), say)
-    for group, names in plan.groups.items():
-        here = [each for each in missing if each[0].group == group]
+    failed: list[StreamproofError] = []
+    groups = {group: [each for each in missing if each[0].group == group] for group in plan.groups}
+    begun = {group: here for group, here in groups.items() if here}
+    for group, here in begun.items():
         wanted = {planned.configuration for planned, _ in here}
-        if not wanted:
-            continue
+        recipes = {name: plan.recipe(name) for name in plan.groups[group] if name in wanted}
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        recipes = {name: plan.recipe(name) for name in names if name in wanted}
-        with begin(recipes, folder / ENGINES / f"{stamp}-group{group}") as engines:
-            gone = _not_started(engines, plan, recipes, say)
-            _run_group(folder, plan, here, engines, gone, tell)
+        try:
+            with begin(recipes, folder / ENGINES / f"{stamp}-group{group}") as engines:
+                _run_group(folder, plan, here, engines, _not_started(engines, plan, recipes, say), tell)
+        except StreamproofError as error:
+            failed.append(error)
+            say(f"  nothing of group {group} can be measured: {error.message}")
+    if failed and len(failed) == len(begun):
+        raise failed[-1]
 
 
 def _run_group(  # noqa: PLR0913, PLR0917  a group, and what is told of it
