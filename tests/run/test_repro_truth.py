@@ -102,7 +102,7 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
     ("script", "rule"),
     [
         ({"answers": {"wrong": "leak"}}, REPEATED),
-        ({"answers": {"wrong": "stale"}}, CACHED),
+        ({"answers": {"wrong": "stale"}, "prefix_caching": True}, CACHED),
         ({"answers": {}, "requests": [{}, {"fault": "cut", "fault_after": 3}]}, ANSWERED),
     ],
     ids=["leak", "stale", "lost"],
