@@ -32,6 +32,10 @@ RELEASE_ASSETS: Final = "/releases/download/"
 """In every address at which a GitHub server serves the assets of a release."""
 
 
+SETTLED: Final = ("reproduced", "consistent with", "not reproduced")
+"""Verdicts that hold for a stated assumption; the others say nothing of the engine."""
+
+
 class Own(str):
     """Markdown that this module writes itself: addresses, commands, the picture of letters."""
 
@@ -189,6 +193,7 @@ _ENVIRONMENT: Final = markdown_environment(
     proof_line=proof_line,
     measure_of=measure_of,
     own=Own,
+    settled=SETTLED,
 ).overlay(finalize=text)
 
 
