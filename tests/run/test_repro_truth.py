@@ -139,7 +139,7 @@ def trace_in(folder: Path, *lines: str) -> Path:
 
 def test_every_kind_of_load_in_one_ladder(tmp_path: Path, run: StartClient) -> None:
     ladder = ALL_KINDS.replace("\n", " ") % trace_in(tmp_path)
-    replies = {"workload.turns": "[1, 1]", "workload.output_tokens": "60"}  # of 0.6 s
+    replies = {"workload.agents": '["router"]', "workload.turns": "[1, 1]", "workload.output_tokens": "60"}  # of 0.6 s
     settings = {**SETTINGS, **replies, "load.ladder": ladder, "load.steady_s": "1.5"}
     with running({"default": {"gap_s": 0.01}}, folder=tmp_path) as server:
         client = run(server.base_url, settings)
