@@ -24,10 +24,10 @@ from bench.images.layout import CACHES, HOME, USER_ID
 ROOT = Path(__file__).parents[2]
 APP = "opt/app"
 SOURCES = (
-    *("bench/__init__.py", "bench/load/__init__.py", "bench/load/alarm.py", "bench/load/wire.py"),
+    *("bench/__init__.py", "bench/load/__init__.py", "bench/load/alarm.py", "bench/load/wire.py", "bench/seeds.py"),
     *("tests/__init__.py", "tests/engine/standin_server.py", "tests/engine/container_entry.py", "tests/engine/data"),
     *(f"tests/truth/{name}.py" for name in ("__init__", "__main__", "connection", "ledger", "prompt", "replies")),
-    *("tests/truth/script.py", "tests/truth/server.py"),
+    *("tests/truth/answers.py", "tests/truth/script.py", "tests/truth/server.py"),
 )
 PACKAGES = ("annotated_types", "httptools", "orjson", "pydantic", "pydantic_core", "typing_inspection")
 MODULES = ("typing_extensions.py",)
