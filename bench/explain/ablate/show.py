@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.explain.ablate.plan import FEW_DEGREES
-from bench.explain.ablate.words import effect, figure_name, headline, remarks
+from bench.explain.ablate.words import effect, figure_name, headline, one_direction, remarks, side_of
 from bench.report.render import words
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bench.explain.ablate.outcome import Ablation
+    from bench.explain.ablate.outcome import Ablation, FigureEffects
     from bench.explain.ablate.plan import AblationPlan
 
 
@@ -93,17 +93,27 @@ def shown(ablation: Ablation) -> RenderableType:
         if figure.none:
             parts.append(Text(f"{figure_name(figure)}: no effects: {figure.none}", "yellow"))
             continue
-        table = Table(figure_name(figure), "added first", "removed last", "share", box=None, pad_edge=False)
-        for each in figure.factors:
-            share = "none: it interacts" if each.interacts else effect(each.share)
-            table.add_row(
-                Text(each.factor, "bold yellow" if each.interacts else ""),
-                effect(each.added_first),
-                effect(each.removed_last),
-                share,
-            )
-        if figure.total is not None:
-            table.add_row(Text("all together", "bold"), effect(figure.total), "", "")
-        parts.append(table)
-        parts += [Text(f"  {each.factor}: {each.says}", "dim") for each in figure.factors]
+        parts += [_one_way(ablation, figure)] if ablation.only else _both_ways(figure)
     return Padding(Group(*parts), (1, 0, 0, 0))
+
+
+def _one_way(ablation: Ablation, figure: FigureEffects) -> RenderableType:
+    table = Table(figure_name(figure), one_direction(ablation), box=None, pad_edge=False)
+    for each in figure.factors:
+        table.add_row(Text(each.factor), effect(side_of(each)))
+    return table
+
+
+def _both_ways(figure: FigureEffects) -> Iterator[RenderableType]:
+    table = Table(figure_name(figure), "added first", "removed last", "share", box=None, pad_edge=False)
+    for each in figure.factors:
+        share = "none: it interacts" if each.interacts else effect(each.share)
+        table.add_row(
+            Text(each.factor, "bold yellow" if each.interacts else ""),
+            effect(each.added_first),
+            effect(each.removed_last),
+            share,
+        )
+    table.add_row(Text("all together", "bold"), effect(figure.total), "", "")
+    yield table
+    yield from (Text(f"  {each.factor}: {each.says}", "dim") for each in figure.factors)

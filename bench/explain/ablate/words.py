@@ -11,7 +11,7 @@ from bench.report.render import words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.explain.ablate.outcome import Ablation, FigureEffects, Interval
+    from bench.explain.ablate.outcome import Ablation, FactorEffect, FigureEffects, Interval
 
 
 def effect(interval: Interval | None) -> str:
@@ -26,6 +26,18 @@ def effect(interval: Interval | None) -> str:
 def figure_name(figure: FigureEffects) -> str:
     """E.g. "p95 of E2E at 40 streams"."""
     return f"p{figure.quantile * 100:g} of E2E at {figure.point}"
+
+
+def side_of(factor: FactorEffect) -> Interval | None:
+    """The one effect of a factor that was switched in one direction only."""
+    return factor.removed_last or factor.added_first
+
+
+def one_direction(ablation: Ablation) -> str:
+    """What that effect is, as the head of a column."""
+    if ablation.only == "removed":
+        return f"{ablation.target} over {ablation.target} without it"
+    return f"{ablation.base} with it over {ablation.base}"
 
 
 def headline(ablation: Ablation) -> str:
@@ -46,7 +58,7 @@ def headline(ablation: Ablation) -> str:
 
 def _largest(ablation: Ablation, figure: FigureEffects) -> str:
     """The factor that changes a figure most, where factors were switched in one direction only."""
-    sides = [(each.factor, each.removed_last or each.added_first) for each in figure.factors]
+    sides = [(each.factor, side_of(each)) for each in figure.factors]
     known = [(factor, side) for factor, side in sides if side is not None]
     if not known:
         return "No effects: too little was measured."
