@@ -19,6 +19,13 @@ Former = Annotated[
     ),
 ]
 Keys = Annotated[list[Path] | None, typer.Option(help="Public key (PEM) of a signer you trust, as for `verify`.")]
+Identity = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --issuer: whose keyless signature you trust, as for `verify`.")
+]
+Issuer = Annotated[str | None, typer.Option(metavar="URL", help="Who vouches for --identity.")]
+Instance = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Sigstore instance of keyless signatures, as for `verify`.")
+]
 Anyway = Annotated[
     bool,
     typer.Option(
@@ -44,6 +51,9 @@ def release_notes(
     ] = None,
     former: Former = None,
     key: Keys = None,
+    identity: Identity = None,
+    issuer: Issuer = None,
+    instance: Instance = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,8 +70,16 @@ def release_notes(
     """
     from bench.release.command import Wanted  # noqa: PLC0415  the heavy part
     from bench.release.command import release_notes as write  # noqa: PLC0415  as above
+    from bench.report.trust.named import named_identity  # noqa: PLC0415  as above
 
-    wanted = Wanted(reports=reports or (), formers=former or (), keys=key or (), anyway=anyway)
+    wanted = Wanted(
+        reports=reports or (),
+        formers=former or (),
+        keys=key or (),
+        identities=named_identity(identity, issuer),
+        instance=instance,
+        anyway=anyway,
+    )
     raise typer.Exit(write(wanted, out, base_url_of_assets, as_json=as_json))
 
 
@@ -90,6 +108,9 @@ def attach(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify and look, but change nothing.")] = False,
     former: Former = None,
     key: Keys = None,
+    identity: Identity = None,
+    issuer: Issuer = None,
+    instance: Instance = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +126,15 @@ def attach(
     """
     from bench.release.command import Wanted, attach_reports  # noqa: PLC0415  the heavy part
     from bench.release.wishes import Wishes  # noqa: PLC0415  as above
+    from bench.report.trust.named import named_identity  # noqa: PLC0415  as above
 
-    wanted = Wanted(reports=reports or (), formers=former or (), keys=key or (), anyway=anyway)
+    wanted = Wanted(
+        reports=reports or (),
+        formers=former or (),
+        keys=key or (),
+        identities=named_identity(identity, issuer),
+        instance=instance,
+        anyway=anyway,
+    )
     wishes = Wishes(create=create, replace=replace, dry_run=dry_run)
     raise typer.Exit(attach_reports(tag, wanted, wishes, repository=repo, api=api_url, as_json=as_json))

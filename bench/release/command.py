@@ -21,7 +21,7 @@ from bench.release.notes import Links, render_notes
 from bench.release.patience import Patience
 from bench.release.place import place_of, token_of
 from bench.release.progress import Progress
-from bench.release.published import read_reports
+from bench.release.published import listed_keys, read_reports
 from bench.report.folder_files import write_whole
 from bench.report.keys import trusted_keys
 from bench.report.verify_show import ALLOW_LIST
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from bench.release.notes import Contents
     from bench.release.wishes import Wishes
+    from bench.report.keys import TrustedIdentity
 
 NOTES: Final = "notes.md"
 
@@ -43,12 +44,16 @@ class Wanted:
         reports: folders, archives, addresses.
         formers: of a former release.
         keys: files with public keys that the user trusts.
+        identities: of keyless signatures that the user trusts.
+        instance: of Sigstore, see `bench.report.keys.Trust`.
         anyway: take what proves nothing too, and say so.
     """
 
     reports: Sequence[str]
     formers: Sequence[str] = ()
     keys: Sequence[Path] = ()
+    identities: Sequence[TrustedIdentity] = ()
+    instance: Path | None = None
     anyway: bool = False
 
 
@@ -127,9 +132,12 @@ def attach_reports(  # noqa: PLR0913  the options of a command
 
 @contextmanager
 def _made(wanted: Wanted, out: Path, progress: Progress) -> Iterator[Contents]:
-    trusted = trusted_keys(allow_list=ALLOW_LIST, extra=wanted.keys)
+    trusted = trusted_keys(
+        allow_list=ALLOW_LIST, extra=wanted.keys, identities=wanted.identities, instance=wanted.instance
+    )
     with brought_here(wanted.reports, progress.say) as here, brought_here(wanted.formers, progress.say) as formers:
-        reports = read_reports(here, trusted, anyway=wanted.anyway, say=progress.say)
+        listed = listed_keys(ALLOW_LIST)
+        reports = read_reports(here, trusted, listed=listed, anyway=wanted.anyway, say=progress.say)
         since = compare_with_former(reports, formers, trusted, anyway=wanted.anyway, say=progress.say)
         yield make_assets(reports, since, out, say=progress.say)
 

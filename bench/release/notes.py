@@ -6,6 +6,7 @@ Whatever comes from a report is escaped so that it stays text, as in `report.md`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from bench.report.render import words
 from bench.report.render.drawings import BUDGET_S
 from bench.report.render.environments import markdown_environment, plain
 from bench.report.render.verdict import headline
+from bench.report.verify import PRODUCT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -170,11 +172,6 @@ class Section:
         """p95 as lines of letters; empty where there is none."""
         return Own(bars(rows_of(self.it.report), BUDGET_S, f"{BUDGET_S:g} s"))
 
-    @property
-    def trusted_here(self) -> bool:
-        """Whether everybody who has a checkout has the key."""
-        return self.it.key.origin.startswith("keys/")
-
     def _rows(self) -> Iterator[TableRow]:
         report = self.it.report
         places = {claim.id: claim.point.label for claim in self.it.claims}
@@ -209,12 +206,17 @@ def render_notes(contents: Contents, links: Links) -> str:
         end=Own(END),
         sections=[Section(report, contents.since.get(report.stem)) for report in reports],
         contents=contents,
-        signers=dict(zip((asset.name for asset in contents.packed), (report.key for report in reports), strict=True)),
+        signers=dict(zip((asset.name for asset in contents.packed), reports, strict=True)),
         links=links,
-        producers=list(dict.fromkeys(_producer(report) for report in reports)),
+        unlisted=list(dict.fromkeys(report.key for report in reports if not report.known)),
+        version=version(PRODUCT),
+        commits=_commits(contents),
     )
 
 
-def _producer(report: Published) -> tuple[str, str, str]:
-    producer = report.report.producer
-    return producer.name, producer.version, producer.commit or "unknown"
+def _commits(contents: Contents) -> tuple[str, ...]:
+    """Which commits of this version draw these reports' pages as they are; empty where another version made one."""
+    producers = [report.report.producer for report in contents.reports]
+    if any((producer.name, producer.version) != (PRODUCT, version(PRODUCT)) for producer in producers):
+        return ()
+    return tuple(dict.fromkeys(producer.commit for producer in producers if producer.commit is not None))

@@ -31,8 +31,8 @@ ABOVE_PX: Final = 46
 """Room over a plane: its heading and the name of its axis."""
 BELOW_PX: Final = 58
 LEFT_PX: Final = 64
-LETTER_PX: Final = 7.2
-"""Width of a letter of 12 px, generously."""
+LETTER_PX: Final = 8.6
+"""Width of a bold letter of 12 px, generously."""
 LINE_PX: Final = 17
 LINE_LETTERS: Final = 118
 COLOURS: Final = 8

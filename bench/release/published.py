@@ -9,10 +9,13 @@ from bench.errors import Exit, StreamproofError, UsageError
 from bench.release.archive import stem_of
 from bench.report import folder_files as files
 from bench.report.folder_evidence import parse_recipe
+from bench.report.keys import key_id, parse_public
 from bench.report.verify import verify
+from bench.report.verify_show import ALLOW_LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from bench.release.bring import Here
     from bench.report.keys import TrustedKey
@@ -36,6 +39,7 @@ class Published:
         report: what it says.
         claims: of its recipe, with their points and limits.
         key: whose signature it bears.
+        known: every checkout of this project trusts that signer; of any other the notes say where to get the key.
         stem: name of its ZIP file without ".zip".
         anyway: why it proves nothing and is published all the same, a sentence each; empty for any other.
     """
@@ -44,6 +48,7 @@ class Published:
     report: Report
     claims: tuple[Claim, ...]
     key: Signatory
+    known: bool
     stem: str
     anyway: tuple[str, ...]
 
@@ -58,6 +63,7 @@ def read_reports(
     reports: Sequence[Here],
     trusted: Mapping[str, TrustedKey],
     *,
+    listed: Collection[str] = (),
     anyway: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Published, ...]:
@@ -66,6 +72,7 @@ def read_reports(
     Args:
         reports: to be verified.
         trusted: keys by id.
+        listed: ids of the keys that every checkout trusts: `listed_keys`.
         anyway: take a partial or invalid report too.
         say: told what is being done.
 
@@ -79,7 +86,7 @@ def read_reports(
     found: dict[str, Published] = {}
     for here in reports:
         say(f"verifying {here.name}")
-        published = _read(here, trusted, anyway=anyway)
+        published = _read(here, trusted, listed, anyway=anyway)
         if published.stem in found:
             raise UsageError(
                 f"{here.name} and {found[published.stem].here.name} are the same report.",
@@ -89,7 +96,7 @@ def read_reports(
     return tuple(found.values())
 
 
-def _read(here: Here, trusted: Mapping[str, TrustedKey], *, anyway: bool) -> Published:
+def _read(here: Here, trusted: Mapping[str, TrustedKey], listed: Collection[str], *, anyway: bool) -> Published:
     verified = verify(here.folder, trusted)
     if not verified.verified or verified.report is None or verified.key is None:
         reasons = "; ".join(f"{finding.file} {finding.reason}" for finding in verified.findings[:3])
@@ -110,9 +117,15 @@ def _read(here: Here, trusted: Mapping[str, TrustedKey], *, anyway: bool) -> Pub
         report=report,
         claims=tuple(parse_recipe((here.folder / files.RECIPE).read_bytes()).claims),
         key=verified.key,
+        known=verified.key.key_id in listed or verified.key.origin.startswith(f"{ALLOW_LIST.name}/"),
         stem=stem_of(report, (here.folder / files.ATTESTATION).read_bytes()),
         anyway=faults,
     )
+
+
+def listed_keys(allow_list: Path) -> frozenset[str]:
+    """Ids of the public keys in an allow list."""
+    return frozenset(key_id(parse_public(path.read_bytes(), str(path))) for path in allow_list.glob("*.pem"))
 
 
 def _faults(report: Report) -> Iterator[str]:

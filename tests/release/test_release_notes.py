@@ -1,4 +1,7 @@
 import re
+import shutil
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,10 @@ from bench.release.assets import PICTURE, SUMS, make_assets
 from bench.release.body import BEGIN, END
 from bench.release.former import compare_with_former
 from bench.release.notes import Links, render_notes
-from bench.release.published import read_reports
+from bench.release.published import listed_keys, read_reports
+from bench.report import folder_files as files
+from bench.report.folder import finish
+from bench.report.trust.signatory import Identity
 from tests.explain.compare.sides import recipe_of, report
 from tests.release.conftest import Reports, here
 from tests.report.factories import make_claim
@@ -51,6 +57,48 @@ def test_the_notes_of_one_report(reports: Reports, tmp_path: Path) -> None:
     assert f"`{reports.now.signer.key_id}`" in text
     assert "add `--key FILE`" in text
     assert "anyway" not in text
+
+
+def test_the_command_that_checks_is_of_this_version(reports: Reports, tmp_path: Path) -> None:
+    mine = version("streamproof")
+    assert f"In a checkout of streamproof {mine} (commit `{'c' * 40}`):" in written(reports, tmp_path, reports.now)
+    text = written(reports, tmp_path, older(tmp_path / "older"))
+    assert f"In a checkout of streamproof {mine}:" in text
+    assert "by streamproof 0.1.0, fingerprint" in text
+
+
+def older(base: Path) -> Signed:
+    """A report that an earlier version made: what it shows is not compared, all else is."""
+    made = report(base, runs=1)
+    path = made.path / files.ENVIRONMENT
+    path.write_text(path.read_text().replace(f'"version": "{version("streamproof")}"', '"version": "0.1.0"'))
+    for name in (*files.RENDERED, *files.SIGNATURES):
+        (made.path / name).unlink()
+    finish(made.path, signer=made.signer)
+    return made
+
+
+def test_a_signer_whom_every_checkout_knows_needs_no_key_file(reports: Reports, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    shutil.copy(reports.now.path / files.SIGNER, tmp_path / "keys" / "maintainer.pem")
+    listed = listed_keys(tmp_path / "keys")
+    published = read_reports([here(reports.now), here(reports.other)], reports.trusted, listed=listed)
+    assert [each.known for each in published] == [True, False]
+    text = render_notes(make_assets(published, {}, tmp_path / "out"), Links())
+    assert f"of the checkout: `{reports.other.signer.key_id}`." in text
+    assert f"of the checkout: `{reports.now.signer.key_id}`." not in text
+
+
+def test_of_a_keyless_signature_the_name_is_told(reports: Reports, tmp_path: Path) -> None:
+    (published,) = read_reports([here(reports.now)], reports.trusted)
+    identity = Identity(
+        "https://github.com/acme/voice/.github/workflows/release.yml@refs/tags/v1", "https://issuer.example"
+    )
+    keyless = replace(published, key=replace(published.key, identity=identity))
+    text = render_notes(make_assets([keyless], {}, tmp_path), Links())
+    assert "release.yml@<!-- -->refs/tags/v1 (vouched for by https://issuer.example)" in text
+    assert "`--identity` and `--issuer`" in text
+    assert "--key FILE" not in text
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(reports: Reports, tmp_path: Path) -> None:
@@ -94,7 +142,7 @@ def test_github_gets_a_link_and_everybody_else_the_image(reports: Reports, tmp_p
     assert "![" not in text
     assert f"({GITHUB}/{PICTURE})" in text
     (zipped,) = tmp_path.glob("*.zip")
-    assert f"curl -fsSL --remote-name-all {GITHUB}/{SUMS} {GITHUB}/{zipped.name}\n" in text
+    assert f"curl -fsSL --remote-name-all {GITHUB}/{SUMS} \\\n  {GITHUB}/{zipped.name}\n" in text
     assert f"just verify {zipped.name}\n" in text
 
 

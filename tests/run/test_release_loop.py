@@ -94,7 +94,8 @@ def check_as_the_notes_say(release: Release, folder: Path) -> str:
     """
     folder.mkdir()
     commands = re.search(
-        r"```sh\n(?P<fetch>curl .*)\n(?P<check>sha256sum .*)\njust verify (?P<name>.*)\n```", release.body or ""
+        r"```sh\n(?P<fetch>curl (?:.*\\\n)*.*)\n(?P<check>sha256sum .*)\njust verify (?P<name>.*)\n```",
+        release.body or "",
     )
     assert commands is not None, release.body
     addresses: list[str] = re.findall(r"https?://\S+", commands["fetch"])
