@@ -73,6 +73,7 @@ def run_all(folder: Path, plan: AblationPlan, start: Start, say: Say) -> None:
     for planned, where in missing:
         tell.begins(planned)
         _measure(plan, planned, folder / where, start, say)
+        tell.ended()
 
 
 def run_resident(folder: Path, plan: AblationPlan, begin: Begin, say: Say) -> None:
@@ -125,6 +126,7 @@ def _run_group(  # noqa: PLR0913, PLR0917  a group, and what is told of it
         if name in gone:
             continue
         why = _until_it_dies(plan, planned, folder / where, engines, tell.say)
+        tell.ended()
         if why is None:
             continue
         gone.add(name)
@@ -196,18 +198,23 @@ class _Progress:
         self.say = say
         self._done = 0
         self._measured = 0
-        self._began = time.monotonic()
+        self._measured_s = 0.0
+        self._began = 0.0
 
     def begins(self, planned: Planned, *, gone: bool = False) -> None:
         """One more run; one that is `gone` is not measured."""
         left = ""
         if self._measured:
-            each = (time.monotonic() - self._began) / self._measured
-            left = f", some {words.clock(each * (self._count - self._done))} left"
+            left = f", some {words.clock(self._measured_s / self._measured * (self._count - self._done))} left"
         self._done += 1
-        self._measured += not gone
         what = f"run {self._done} of {self._count}: {planned.configuration}, block {planned.block}"
         self.say(f"{what}: its engine is gone" if gone else f"{what}{left}")
+        self._began = time.monotonic()
+
+    def ended(self) -> None:
+        """The run that began last is over; engines that start for many runs are in none of them."""
+        self._measured += 1
+        self._measured_s += time.monotonic() - self._began
 
 
 def _missing(folder: Path, plan: AblationPlan) -> list[tuple[Planned, str]]:
