@@ -149,13 +149,13 @@ def _of_image(container: ContainerFacts) -> Iterator[Assumption]:
 
 
 def _of_resident(resident: ResidentFacts) -> Assumption:
-    beside = {0: "", 1: ", beside 1 other engine"}.get(resident.beside, f", beside {resident.beside} other engines")
+    others = "1 other engine" if resident.beside == 1 else f"{resident.beside} other engines"
     return Assumption(
         key="engine start",
         value=f"measurement {resident.measurement} on start {resident.start[:8]}, ready for {resident.age_s:.0f} s",
         kind="assumption",
-        why=f"the engine was started before this run and stays{beside}: taken to be as good as a new start whose other "
-        "engines, all without load, are away",
+        why="the engine was started before this run and stays: taken to serve like one that was just started"
+        + (f", though it stands beside {others} without load" if resident.beside else ""),
     )
 
 
