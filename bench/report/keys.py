@@ -277,12 +277,12 @@ def _add_listed(found: dict[str, TrustedKey], folder: Path, called: str) -> tupl
 
 
 def _add(found: dict[str, TrustedKey], path: Path, origin: str, validity: Validity) -> None:
-    """Adds a key; of one that is there, the first origin stays, and the last limit unless it is compromised."""
+    """Adds a key; of one that is there, the first origin stays, and the strictest limit."""
     public = parse_public(read_small(path), str(path))
     name = key_id(public)
     if name not in found:
         found[name] = TrustedKey(name, public, origin, validity)
-    elif validity.limited and not found[name].validity.compromised:
+    elif validity.lenience < found[name].validity.lenience:
         found[name] = replace(found[name], validity=validity)
 
 

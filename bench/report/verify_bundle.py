@@ -178,7 +178,7 @@ def open_bundle(
     bundle = _parse(file, raw, _Bundle)
     payload, signature = _base64(file, bundle.envelope.payload), _base64(file, bundle.envelope.signatures[0].sig)
     if isinstance(bundle.material, _KeylessMaterial):
-        return Opened(_keyless_signer(file, raw, signer_pem, trusted), payload)
+        return _open_keyless(file, raw, signer_pem, trusted)
     name = bundle.envelope.signatures[0].keyid
     if bundle.material.public_key.hint != (hint or name):
         raise RefusedError(Finding(file, "it names two different keys"))
@@ -195,7 +195,7 @@ def open_bundle(
     return Opened(Signatory(key.key_id, key.origin, key.validity), payload)
 
 
-def _keyless_signer(file: str, raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey]) -> Signatory:
+def _open_keyless(file: str, raw: bytes, signer_pem: bytes, trusted: Mapping[str, TrustedKey]) -> Opened:
     identities = trusted.identities if isinstance(trusted, keys.Trust) else ()
     instance = trusted.instance if isinstance(trusted, keys.Trust) else None
     try:
@@ -204,8 +204,9 @@ def _keyless_signer(file: str, raw: bytes, signer_pem: bytes, trusted: Mapping[s
         raise RefusedError(Finding(file, error.message, error.remedy)) from error
     if signer_pem != keys.public_pem(keyless.public):
         raise RefusedError(Finding(files.SIGNER, "is not the key of the certificate that the report was signed with"))
-    trusts = keyless.trusted
-    return Signatory(keys.key_id(keyless.public), trusts.origin, trusts.validity, keyless.identity, keyless.signed)
+    entry, key_id = keyless.trusted, keys.key_id(keyless.public)
+    signer = Signatory(key_id, entry.origin, entry.validity, keyless.identity, keyless.signed)
+    return Opened(signer, keyless.payload)
 
 
 def _claimed(predicate: Mapping[str, Any]) -> Signed | None:

@@ -39,12 +39,14 @@ class Keyless:
     """A keyless signature that was verified.
 
     Attributes:
+        payload: what was signed.
         public: the certificate's key.
         identity: whom it was made out to.
         trusted: why that identity is trusted here.
         signed: within which time.
     """
 
+    payload: bytes
     public: ec.EllipticCurvePublicKey
     identity: Identity
     trusted: TrustedIdentity
@@ -52,7 +54,7 @@ class Keyless:
 
 
 def verify_keyless(raw: bytes, identities: Iterable[TrustedIdentity], instance: Path | None) -> Keyless:
-    """Checks a bundle with a certificate. What its statement says is not looked at.
+    """Checks a bundle with a certificate. Of which type its payload is, and what it says, is not looked at.
 
     Args:
         raw: the bundle.
@@ -76,7 +78,8 @@ def verify_keyless(raw: bytes, identities: Iterable[TrustedIdentity], instance: 
     trusted = _trusted(identity, identities)
     try:
         verifier = Verifier(trusted_root=config.trusted_root)
-        verifier.verify_dsse(bundle, policy.Identity(identity=identity.name, issuer=identity.issuer))
+        named = policy.Identity(identity=identity.name, issuer=identity.issuer)
+        _, payload = verifier.verify_dsse(bundle, named)
     except Exception as error:  # as above
         raise KeylessError(
             f"the keyless signature does not hold: {_line(error)}",
@@ -84,7 +87,7 @@ def verify_keyless(raw: bytes, identities: Iterable[TrustedIdentity], instance: 
             "release of the package sigstore knows newer ones.",
         ) from error
     signed = Signed(certificate.not_valid_before_utc, certificate.not_valid_after_utc, attested=True)
-    return Keyless(public, identity, trusted, signed)
+    return Keyless(payload, public, identity, trusted, signed)
 
 
 def matches(pattern: str, identity: str) -> bool:
@@ -120,9 +123,14 @@ def _identity(certificate: x509.Certificate) -> Identity:
 
 
 def _trusted(identity: Identity, identities: Iterable[TrustedIdentity]) -> TrustedIdentity:
-    for trusted in identities:
-        if trusted.issuer == identity.issuer and matches(trusted.identity, identity.name):
-            return trusted
+    """The entry for an identity; of several, the strictest."""
+    fitting = [
+        trusted
+        for trusted in identities
+        if trusted.issuer == identity.issuer and matches(trusted.identity, identity.name)
+    ]
+    if fitting:
+        return min(fitting, key=lambda trusted: trusted.validity.lenience)
     raise KeylessError(
         f"signed by an identity that is not trusted here: {identity.name}, says {identity.issuer}",
         remedy="If it is the one that you expect, and you trust whoever can act as it: --identity NAME --issuer URL, "

@@ -91,6 +91,13 @@ class Validity:
         """Whether somebody else may use the signer's key."""
         return self.revoked is not None and self.revoked.reason == "compromised"
 
+    @property
+    def lenience(self) -> int:
+        """Of several entries for one signer, the one where this is least counts: withdrawn trust before any other."""
+        if self.revoked is not None:
+            return 0 if self.compromised else 1
+        return 2 if self.limited else 3
+
     def judge(self, signed: Signed | None, now: datetime) -> Judgement:
         """Says whether a signature counts.
 

@@ -6,7 +6,8 @@ import pytest
 from bench.errors import StreamproofError
 from bench.report.keys import key_id, own_signer, parse_public, public_pem, trusted_keys
 from bench.report.trust.allow_list import FILE, AllowList, read_allow_list
-from bench.report.trust.validity import ALWAYS, Revocation, Validity
+from bench.report.trust.own import rotate
+from bench.report.trust.validity import ALWAYS, Reason, Revocation, Validity
 from bench.report.verify_show import ALLOW_LIST
 
 
@@ -109,6 +110,24 @@ def test_a_compromised_key_is_trusted_for_nothing(tmp_path: Path) -> None:
     )
     assert dict(trust) == {}
     assert list(trust.compromised) == [own.key_id]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "counts"),
+    [
+        ("superseded", "not_after = 2099-01-01", "superseded"),
+        ("superseded", "revoked = { on = 2027-01-01, reason = 'compromised' }", "compromised"),
+        ("compromised", "revoked = { on = 2027-01-01, reason = 'ceased' }", "compromised"),
+    ],
+)
+def test_of_two_lists_the_stricter_counts(tmp_path: Path, mine: Reason, theirs: str, counts: str) -> None:
+    former = own_signer(tmp_path / "somebody").key_id
+    folder = written(tmp_path / "keys", f"[[keys]]\nfile = 'a.pem'\nwhose = 'x'\n{theirs}")
+    rotate(tmp_path / "somebody", mine, "")
+    trust = trusted_keys(allow_list=folder, own_folder=tmp_path / "somebody")
+    key = {**trust, **trust.compromised}[former]
+    assert key.validity.revoked is not None
+    assert key.validity.revoked.reason == counts
 
 
 def test_the_list_of_this_checkout_can_be_read_and_names_every_key() -> None:

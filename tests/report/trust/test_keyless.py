@@ -121,6 +121,20 @@ def test_a_pattern_of_the_allow_list_fits_every_tag(scene: Scene) -> None:
     assert verification.verify(scene.path, scene.trust(pattern)).verified
 
 
+def test_an_entry_that_withdraws_trust_counts_beside_one_that_gives_it(scene: Scene) -> None:
+    """A revoked tag is not trusted by a pattern that fits it, nor because somebody names it on the command line."""
+    revoked = Validity(revoked=Revocation(scene.sigstore.started, "compromised", "the workflow was changed"))
+    one = TrustedIdentity(WORKFLOW, ISSUER, "keys/trust.toml", revoked)
+    pattern = TrustedIdentity(f"{WORKFLOW.rpartition('/')[0]}/*", ISSUER, "keys/trust.toml")
+    named = TrustedIdentity(WORKFLOW, ISSUER, "--identity")
+    for entries in ((pattern, one), (one, pattern), (named, one), (named, pattern, one)):
+        trust = Trust({}, {}, entries, scene.instance)
+        assert "had been revoked" in reason(scene.path, trust)
+    limited = TrustedIdentity(WORKFLOW, ISSUER, "keys/trust.toml", Validity(not_after=scene.sigstore.started))
+    assert "had expired" in reason(scene.path, Trust({}, {}, (pattern, limited), scene.instance))
+    assert verification.verify(scene.path, Trust({}, {}, (named, pattern), scene.instance)).verified
+
+
 def test_only_a_star_at_the_end_stands_for_anything() -> None:
     assert matches("https://a/b@*", "https://a/b@c")
     assert not matches("https://a/b@*", "https://a/c@c")
