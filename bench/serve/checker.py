@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["waiting", "verified", "refused"]
 FINDINGS_TOLD: Final = 3
+REASON_LETTERS: Final = 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,14 @@ class Status:
         """Class of the style sheet."""
         tones: dict[State, Tone] = {"waiting": "plain", "verified": "good", "refused": "bad"}
         return tones[self.state]
+
+    @property
+    def reason(self) -> str:
+        """The first of what speaks against it, short enough for a list; empty where nothing does."""
+        if self.state != "refused" or not self.why:
+            return ""
+        first = self.why[0]
+        return first if len(first) <= REASON_LETTERS else f"{first[:REASON_LETTERS]}..."
 
     @property
     def says(self) -> str:

@@ -29,11 +29,21 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["report", "capacity", "frontier", "ablation", "ablation run"]
 Validity: TypeAlias = Literal["valid", "invalid", "partial", "cannot be read"]
-Verdict: TypeAlias = Literal["reproduced", "not reproduced", "undecided", "nothing to compare", "none"]
+Verdict: TypeAlias = Literal[
+    "reproduced", "not reproduced", "holds", "does not hold", "undecided", "nothing to compare", "none"
+]
 
 KINDS: Final[tuple[Kind, ...]] = ("report", "capacity", "frontier", "ablation", "ablation run")
 VALIDITIES: Final[tuple[Validity, ...]] = ("valid", "invalid", "partial", "cannot be read")
-VERDICTS: Final[tuple[Verdict, ...]] = ("reproduced", "not reproduced", "undecided", "nothing to compare", "none")
+VERDICTS: Final[tuple[Verdict, ...]] = (
+    "reproduced",
+    "not reproduced",
+    "holds",
+    "does not hold",
+    "undecided",
+    "nothing to compare",
+    "none",
+)
 UNKNOWN: Final = "unknown"
 
 
@@ -211,7 +221,7 @@ def _verdict(report: Report) -> Verdict:
     if report.searches:
         if any(outcome.answer == "undecided" for outcome in report.searches):
             return "undecided"
-        return "reproduced" if all(outcome.found for outcome in report.searches) else "not reproduced"
+        return "holds" if all(outcome.found for outcome in report.searches) else "does not hold"
     verdicts = {claim.verdict for claim in report.claims}
     if "not reproduced" in verdicts:
         return "not reproduced"

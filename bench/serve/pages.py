@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bench.report.render import words
 from bench.report.render.environments import html_environment
-from bench.report.render.html import STYLE
+from bench.report.render.html import STYLE, policy
 from bench.report.render.tables import cell
 from bench.report.verify_words import MEANS, MEANS_NOT
 from bench.serve.entry import KINDS, VALIDITIES, VERDICTS
@@ -39,6 +39,9 @@ PAGE_POLICY: Final = (
     "frame-ancestors 'none'"
 )
 """What a page that came with a report may do, whatever it says of itself: be looked at."""
+
+COMPARISON_POLICY: Final = f"{policy(STYLE)}; frame-ancestors 'none'"
+"""What a comparison may do: apply the reports' style sheet."""
 
 _ENVIRONMENT: Final = html_environment(
     "bench.serve",
@@ -90,7 +93,9 @@ def entry_page(entry: Entry, status: Status) -> str:
     return _ENVIRONMENT.get_template("entry.html.j2").render(entry=entry, status=status)
 
 
-def beside_page(entries: Sequence[tuple[Entry, Status]], table: Table, why: str, remedy: str) -> str:
+def beside_page(
+    entries: Sequence[tuple[Entry, Status]], table: Table, why: str, remedy: str, *, anyway: str = ""
+) -> str:
     """Reports side by side where they cannot be compared.
 
     Args:
@@ -98,8 +103,11 @@ def beside_page(entries: Sequence[tuple[Entry, Status]], table: Table, why: str,
         table: their figures.
         why: why there is no comparison.
         remedy: what to do about it.
+        anyway: address of the comparison that waives what can be waived; empty where there is none.
     """
-    return _ENVIRONMENT.get_template("beside.html.j2").render(entries=entries, table=table, why=why, remedy=remedy)
+    return _ENVIRONMENT.get_template("beside.html.j2").render(
+        entries=entries, table=table, why=why, remedy=remedy, anyway=anyway
+    )
 
 
 def problem_page(title: str, text: str) -> str:

@@ -6,16 +6,17 @@ import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from bench.errors import StreamproofError
+from bench.explain.compare.comparable import NotComparableError
 from bench.explain.compare.comparison import compare
 from bench.explain.compare.page import render_page
 from bench.explain.compare.side import read_side
 from bench.serve.beside import p95_table
 from bench.serve.filters import Filters, parse_query
 from bench.serve.hostile import RefusedFileError, read_file
-from bench.serve.pages import PAGE_POLICY, POLICY, beside_page, entry_page, list_page, problem_page
+from bench.serve.pages import COMPARISON_POLICY, PAGE_POLICY, POLICY, beside_page, entry_page, list_page, problem_page
 
 if TYPE_CHECKING:
     from bench.serve.catalogue import Catalogue
@@ -68,7 +69,8 @@ class Site:
             case [""]:
                 return self._list(parts.query)
             case ["compare"]:
-                return self._compare(parse_query(parts.query).get("report", []))
+                asked = parse_query(parts.query)
+                return self._compare(asked.get("report", []), anyway="anyway" in asked)
             case ["report", name]:
                 return self._entry(name)
             case ["report", name, "page"]:
@@ -102,7 +104,7 @@ class Site:
         except RefusedFileError as error:
             return _problem(HTTPStatus.NOT_FOUND, "No page", f"The page of {entry.place} cannot be shown: {error}.")
 
-    def _compare(self, names: list[str]) -> Response:
+    def _compare(self, names: list[str], *, anyway: bool) -> Response:
         unique = list(dict.fromkeys(names))
         if not 2 <= len(unique) <= COMPARED:
             text = f"Choose from 2 to {COMPARED} reports in the list; the first one is the base."
@@ -120,11 +122,13 @@ class Site:
         try:
             with self._comparing:  # one at a time: it takes all of a core
                 sides = [read_side(entry.path, self._checker.trusted) for entry in entries]
-                return _page(render_page(compare(sides)), PAGE_POLICY)
+                return _page(render_page(compare(sides, anyway=anyway)), COMPARISON_POLICY)
         except StreamproofError as error:
             self._checker.ask(entries)
             known = [(entry, self._checker.status(entry)) for entry in entries]
-            return _page(beside_page(known, p95_table(entries), error.message, error.remedy))
+            waive = not anyway and isinstance(error, NotComparableError)
+            link = f"/compare?{urlencode({'report': unique, 'anyway': 'yes'}, doseq=True)}" if waive else ""
+            return _page(beside_page(known, p95_table(entries), error.message, error.remedy, anyway=link))
 
     def _find(self, name: str) -> Entry | None:
         return next((entry for entry in self._catalogue.entries() if entry.id == name), None)

@@ -66,7 +66,7 @@ def test_a_distribution_as_figures_counts_failures_as_late_and_gives_none_from_t
     table = ecdf_table([Curve("20 streams", sample)], what="E2E", budget_s=0.55)
     assert table.heads == ("point", "within 0.55 s", "10 %", "25 %", "50 %", "75 %", "90 %", "95 %", "99 %")
     # 45 of 100 are at most 0.55 s; rank 95 is among the failures; 100 are too few for p99. Ranks 40 and 61 enclose the
-    # median of 100 (Hahn & Meeker 1991, table A.15).
+    # median of 100 with 95 %.
     assert texts(table) == [
         ["20 streams", "45.0 %", "191 ms", "343 ms", "596 ms", "848 ms", "1.00 s", "failed", "not enough"]
     ]
