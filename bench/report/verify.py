@@ -21,10 +21,12 @@ from bench.report.model import SCHEMA_VERSION, Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
 from bench.report.trust.companions import NO_TEST_RESULT, check_companions
+from bench.report.verify_bounds import CPU_S, MEMORY_BYTES, OutOfTimeError, cpu_time, memory_for
 from bench.report.verify_bundle import check_attestation
 from bench.report.verify_compare import differences
 from bench.report.verify_files import Finding, HostileFolder, RefusedError, shown
 from bench.report.verify_json import HostileJsonError, strict_loads
+from bench.report.verify_lines import check_observations, check_recipe_text, check_values
 from bench.report.verify_parquet import read_hostile_records
 from bench.report.verify_work import check_work
 
@@ -138,6 +140,17 @@ class _Check:
         self.passed.append(SIGNATURE)
         contents = _check_digests(folder, names, attested)
         self.passed.append(DIGESTS)
+        with _bounded():
+            self._compute(folder, names, contents, attested, trusted)
+
+    def _compute(
+        self,
+        folder: HostileFolder,
+        names: tuple[str, ...],
+        contents: Mapping[str, bytes],
+        attested: Attested,
+        trusted: Mapping[str, TrustedKey],
+    ) -> None:
         evidence = _read_evidence(contents)
         self.passed.append(EVIDENCE)
         self.report = _check_figures(contents[files.REPORT], evidence, attested)
@@ -196,6 +209,8 @@ def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Atte
 
 def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
     records = read_hostile_records(contents[files.RECORDS])
+    check_recipe_text(contents[files.RECIPE])
+    check_observations(contents[files.OBSERVATIONS])
     try:
         evidence = evidence_of(
             contents[files.RECIPE], contents[files.ENVIRONMENT], contents[files.OBSERVATIONS], records
@@ -203,6 +218,7 @@ def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
     except EvidenceError as error:
         raise RefusedError(Finding(error.file, error.reason)) from error
     with _computing():
+        check_values(evidence.recipe, evidence.environment)
         check_work(evidence)
     return evidence
 
@@ -242,12 +258,26 @@ def _computing() -> Iterator[None]:
     """Whatever made-up evidence does to our arithmetic is a refusal, never a traceback."""
     try:
         yield
-    except RefusedError:
+    except (RefusedError, MemoryError):
         raise
     except StreamproofError as error:
         raise RefusedError(Finding(files.RECORDS, f"gives no report: {error.message}")) from error
     except Exception as error:
         reason = f"gives no report: {type(error).__name__} while it was computed again"
+        raise RefusedError(Finding(files.RECORDS, reason)) from error
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """No evidence takes more memory and time than this, whatever it does."""
+    try:
+        with memory_for(MEMORY_BYTES), cpu_time(CPU_S):
+            yield
+    except MemoryError as error:
+        reason = f"cannot be computed again in {MEMORY_BYTES >> 30} GiB of memory; a report needs far less"
+        raise RefusedError(Finding(files.RECORDS, reason)) from error
+    except OutOfTimeError as error:
+        reason = f"cannot be computed again in {CPU_S / 60:.0f} minutes of CPU time; a report needs far less"
         raise RefusedError(Finding(files.RECORDS, reason)) from error
 
 

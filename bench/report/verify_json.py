@@ -13,6 +13,10 @@ from typing import Any, Final, NoReturn
 
 DEPTH_LIMIT: Final = 64
 """Levels of nesting. Ours need 8; a parser's stack may break at some hundreds."""
+INTEGER_BITS: Final = 63
+"""Of a whole number: more than that, others read as another number, and Python itself cannot make a float of."""
+_DIGITS_LIMIT: Final = 20
+"""Of a whole number, its sign included: nothing longer is even converted."""
 
 
 class HostileJsonError(ValueError):
@@ -26,17 +30,21 @@ def strict_loads(raw: bytes) -> Any:  # noqa: ANN401  any JSON value
         raw: UTF-8, already limited in size by the caller.
 
     Raises:
-        HostileJsonError: not UTF-8, not JSON, a repeated key, a number that is not finite, or nested too deep.
+        HostileJsonError: not UTF-8, not JSON, a repeated key, a number that is gigantic or not finite, or nested too
+            deep.
     """
     try:
         value = json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=_object,
             parse_float=_finite,
+            parse_int=_whole,
             parse_constant=_constant,
         )
-        _check_depth(value)
-        json.dumps(value, ensure_ascii=False).encode()  # the escape \ud800 alone parses, but is no character
+        if raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT:
+            _check_depth(value)
+        if b"\\u" in raw:
+            json.dumps(value, ensure_ascii=False).encode()  # the escape \ud800 alone parses, but is no character
     except HostileJsonError:
         raise
     except RecursionError as error:
@@ -63,6 +71,12 @@ def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise HostileJsonError(f"the number {text[:40]} is not finite")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS_LIMIT or (number := int(text)).bit_length() > INTEGER_BITS:
+        raise HostileJsonError(f"the number {text[:40]}{'...' if text[40:] else ''} has more than {INTEGER_BITS} bits")
     return number
 
 

@@ -8,11 +8,7 @@ of the footer can need.
 from __future__ import annotations
 
 import io
-import re
-import resource
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,16 +16,16 @@ import pyarrow.parquet as pq
 from bench.report import folder_files as files
 from bench.report.folder_evidence import EvidenceError, read_records
 from bench.report.table import REPORTED
-from bench.report.verify_files import Finding, RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from bench.report.verify_bounds import memory_for
+from bench.report.verify_files import MEBIBYTE, Finding, RefusedError
 
 ROWS_LIMIT: Final = 5_000_000
 """Requests: a week at 8 a second."""
 GROUPS_LIMIT: Final = 10_000
 BYTES_LIMIT: Final = 2 << 30
 """Claimed size of the columns that are read, unpacked."""
+FOOTER_LIMIT: Final = 32 * MEBIBYTE
+"""Bytes: 1,250 groups of our 25 columns have 5 MB. In memory a footer is some 10 times as large."""
 ROOM: Final = 512 << 20
 """Memory beside three times the claimed size: for unpacking, and for Arrow's own pools."""
 
@@ -45,18 +41,35 @@ def read_hostile_records(raw: bytes) -> pa.Table:
     """
     claimed = _claimed_bytes(raw)
     try:
-        with _memory_for(3 * claimed + ROOM):
+        with memory_for(3 * claimed + ROOM):
             return read_records(io.BytesIO(raw))
     except EvidenceError as error:
-        raise RefusedError(Finding(error.file, error.reason)) from error
+        reason = _UNPACKS if _for_memory(error) else error.reason
+        raise RefusedError(Finding(error.file, reason)) from error
     except MemoryError as error:
-        raise RefusedError(Finding(files.RECORDS, "unpacks to far more than it claims")) from error
+        raise RefusedError(Finding(files.RECORDS, _UNPACKS)) from error
+
+
+_UNPACKS: Final = "unpacks to far more than it claims"
+
+
+def _for_memory(error: BaseException | None) -> bool:
+    """Whether Arrow wanted more memory than it got: its error for that is one of many kinds of "damaged"."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__
+    return error is not None
 
 
 def _claimed_bytes(raw: bytes) -> int:
     """What the columns that are read claim to need, once no claim is beyond its limit."""
+    footer_bytes = int.from_bytes(raw[-8:-4], "little")
+    if footer_bytes <= len(raw):  # else it is damaged, which the reader says
+        _within("bytes of footer", footer_bytes, FOOTER_LIMIT)
     try:
-        footer = pq.read_metadata(pa.BufferReader(raw))
+        with memory_for(ROOM):
+            footer = pq.read_metadata(pa.BufferReader(raw))
+    except MemoryError as error:
+        raise RefusedError(Finding(files.RECORDS, "has a footer that unpacks to far more than it is")) from error
     except (pa.ArrowException, OSError) as error:
         raise RefusedError(Finding(files.RECORDS, f"is no Parquet file: {str(error).splitlines()[0][:200]}")) from error
     _within("rows", footer.num_rows, ROWS_LIMIT)
@@ -76,17 +89,3 @@ def _claimed_bytes(raw: bytes) -> int:
 def _within(what: str, claimed: int, limit: int) -> None:
     if not 0 <= claimed <= limit:
         raise RefusedError(Finding(files.RECORDS, f"claims {claimed:,} {what}; a report has at most {limit:,}"))
-
-
-@contextmanager
-def _memory_for(more: int) -> Iterator[None]:
-    """Lets the process take at most so many bytes more than it has; what wants more gets a MemoryError."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    data = re.search(r"^VmData:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
-    wanted = (int(data[1]) << 10) + more if data else soft
-    limits = [limit for limit in (wanted, soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(limits, default=resource.RLIM_INFINITY), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from bench.report.evidence import Evidence
 from bench.report.verify_files import RefusedError
 from bench.report.verify_work import STEPS_LIMIT, check_work
-from tests.report.factories import healthy, make_evidence, make_record, make_started
+from tests.report.factories import healthy, make_evidence, make_recipe, make_record, make_started
 
 
 def evidence_with(records: list[dict[str, Any]], **started: Any) -> Evidence:
@@ -41,4 +42,5 @@ def test_an_unknown_block_size_counts_as_one() -> None:
 
 
 def test_records_of_a_run_without_an_engine_are_not_predicted_and_not_counted() -> None:
-    check_work(evidence_with([{"run": 5, "segments": ((1, 10**12),)}]))
+    evidence = evidence_with([{"run": 5, "segments": ((1, 10**12),)}])
+    check_work(replace(evidence, recipe=make_recipe(load={"runs": 6})))
