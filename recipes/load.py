@@ -95,7 +95,11 @@ def _chain(target: str, folder: Path) -> list[Layer]:
 
 
 def _merge(layers: list[Layer]) -> dict[str, _Placed]:
-    """Later layers win, value by value; a table that replaces a value (or the reverse) removes what it replaces."""
+    """Later layers win, value by value; a table that replaces a value (or the reverse) removes what it replaces.
+
+    A flag of the engine that is set to an empty table (`speculative_config = {}`) is taken away: the engine's default
+    rules again.
+    """
     placed: dict[str, _Placed] = {}
     for layer in layers:
         if "checkpoint.name" in layer.values:
@@ -103,7 +107,10 @@ def _merge(layers: list[Layer]) -> dict[str, _Placed]:
         for key, value in layer.values.items():
             for other in [k for k in placed if k.startswith(f"{key}.") or key.startswith(f"{k}.")]:
                 del placed[other]
-            placed[key] = _Placed(value, _source_of(key, layer), layer)
+            if value == {} and key.startswith("engine.flags."):
+                placed.pop(key, None)
+            else:
+                placed[key] = _Placed(value, _source_of(key, layer), layer)
     return placed
 
 

@@ -91,6 +91,21 @@ def test_an_overridden_value_does_not_keep_the_source_of_the_value_it_replaces(f
     assert "child.toml, line 3: load.steady_s has no source" in error.message
 
 
+def test_a_flag_set_to_an_empty_table_is_taken_away(folder: Path) -> None:
+    (folder / "child.toml").write_text('extends = "base"\ntitle = "x"\n[engine.flags]\nmax_num_seqs = {}\nkept = 1\n')
+    assert load_recipe("child", {"engine.flags.kept": "2"}, folder=folder).engine.flags == {"kept": 2}
+    assert load_recipe(
+        "base", {"engine.flags.more": "1", "engine.flags.max_num_seqs": "{}"}, folder=folder
+    ).engine.flags == {"more": 1}
+
+
+def test_without_mtp_nothing_of_it_is_left() -> None:
+    with_mtp, without = load_recipe("h200-fp8-fast-dummy"), load_recipe("h200-fp8-no-mtp-dummy")
+    assert with_mtp.engine.flags["speculative_config"]
+    assert not {"speculative_config", "prefix_match_unit"} & set(without.engine.flags)
+    assert not any(key.startswith("engine.flags.speculative_config") for key in without.sources)
+
+
 def test_another_checkpoint_does_not_keep_the_commit_of_the_one_before() -> None:
     assert load_recipe("h200-fp8").checkpoint.revision == "0b2752837483aa34b3db6e83e151b150c0e00e49"
     assert load_recipe("b200-fp8").checkpoint.revision == "0b2752837483aa34b3db6e83e151b150c0e00e49"
