@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 NOTICE_S: Final = 120
 """Seconds before its time limit at which a job is told to end: the engine stops and a partial report is written."""
 
+EARLY_S: Final = 60
+"""By which Slurm may send that signal earlier than it was asked to (manual of sbatch, --signal)."""
+
 
 def script(asked: Asked) -> str:
     """The script.
@@ -32,7 +35,7 @@ def script(asked: Asked) -> str:
         gpus=recipe.hardware.count,
         gpu=recipe.hardware.gpu or "",
         starts=recipe.load.runs,
-        limit=slurm_time(job_s(recipe) + NOTICE_S),
+        limit=slurm_time(job_s(recipe) + NOTICE_S + EARLY_S),
         notice_s=NOTICE_S,
         words=asked.repro(asked.target, "--engine", "process"),
     )

@@ -59,9 +59,11 @@ def test_overrides_reach_the_run_in_the_cluster(form: str) -> None:
 def test_every_file_says_what_nobody_has_verified(form: str) -> None:
     client = ["--client-image", CLIENT] if form == "kubernetes" else []
     head = deploy("h200-fp8", "--as", form, *client).partition("\n\n")[0][:1500]
-    assert {"kubernetes": "No cluster with GPUs has run it", "slurm": "no Slurm has", "skypilot": "nothing has been"}[
-        form
-    ] in " ".join(head.replace("\n# ", " ").split())
+    assert {
+        "kubernetes": "No cluster with GPUs has run it",
+        "slurm": "no host with GPUs has run it",
+        "skypilot": "nothing has been",
+    }[form] in " ".join(head.replace("\n# ", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The manifests: against the API's schemas, and object by object against what the recipe says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -236,18 +237,20 @@ def test_a_recipe_of_ones_own_goes_with_the_job_and_so_does_what_it_extends(tmp_
     assert load_recipe(str(again / "mine.v2.toml")) == one.recipe
 
 
-def test_names_are_labels_and_differ_where_targets_do() -> None:
-    def service(name: str) -> str:
-        one = asked()
-        renamed = Asked(recipe=one.recipe.model_copy(update={"target": name}), target=one.target)
-        (found,) = (name for name in objects(renamed) if name.startswith("Service/"))
-        return found.removeprefix("Service/")
-
-    long = "a" * 64
-    names = [service(name) for name in ("a.b", "a-b", "a-b.", "1.5", long, long[:-1], "x" * 40)]
-    assert len(set(names)) == len(names)
-    assert all(len(f"{name}-client") <= 63 and not name.endswith("-") for name in names)
-    assert service("a-b") == "streamproof-a-b"
+def test_names_and_labels_are_what_the_api_server_takes_and_differ_where_targets_do() -> None:
+    """Beyond the schemas: RFC 1035 names and label values of 63 characters."""
+    one = asked()
+    services = set()
+    wanted = ("a.b", "a-b", "a-b.", "1.5", "a" * 64, "a" * 63, "x" * 40)
+    for target in wanted:
+        found = objects(Asked(recipe=one.recipe.model_copy(update={"target": target}), target=one.target))
+        services |= {name for name in found if name.startswith("Service/")}
+        for name, thing in found.items():
+            assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name.partition("/")[2]), name
+            for value in thing["metadata"]["labels"].values():
+                assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", value), value
+    assert len(services) == len(wanted)
+    assert "Service/streamproof-a-b" in services
 
 
 @pytest.mark.parametrize(

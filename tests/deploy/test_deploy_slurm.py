@@ -65,8 +65,8 @@ def test_what_it_says_to_slurm() -> None:
     assert said["exclusive"] == ""
     assert said["signal"] == "B:TERM@120"
     assert said["job-name"] == "streamproof-h200-fp8-dummy"
-    # Ten minutes once and two to end; three starts of 30 minutes and one, with four points of 20 + 120 + 60 s.
-    assert said["time"] == slurm_time(600 + 120 + 3 * (1800 + 60 + 4 * 200)) == "0-02:25:00"
+    # Ten minutes once and three to end; three starts of 30 minutes and one, with four points of 20 + 120 + 60 s.
+    assert said["time"] == slurm_time(600 + 180 + 3 * (1800 + 60 + 4 * 200)) == "0-02:26:00"
 
 
 def test_two_cards_are_two() -> None:
