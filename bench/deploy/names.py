@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_LONGEST: Final = 40
-"""Characters of a target's name that are kept: a Service's name has 63 at most, with what we put around it."""
+_LONGEST: Final = 31
+"""Characters of a target's name that are kept: a name has 63 at most, with "streamproof-" and "-caches-0123456789ab"."""
 
 _DIGITS: Final = 12
 
