@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _LONGEST: Final = 31
-"""Characters of a target's name that are kept: a name has 63 at most, with "streamproof-" and "-caches-0123456789ab"."""
+"""Characters of a target's name that are kept: with "streamproof-" and "-caches-0123456789ab" a label has 63."""
 
 _DIGITS: Final = 12
 

@@ -37,5 +37,6 @@ def script(asked: Asked) -> str:
         starts=recipe.load.runs,
         limit=slurm_time(job_s(recipe) + NOTICE_S + EARLY_S),
         notice_s=NOTICE_S,
+        own_file=bool(asked.own_files()),
         words=asked.repro(asked.target, "--engine", "process"),
     )

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.deploy import slurm
+from bench.deploy.asked import Asked
 from bench.deploy.times import slurm_time
 from bench.errors import UsageError
+from recipes.load import load_recipe
 from tests.deploy.hostile import asked, bash_words, texts
 
 STUB = """#!/bin/bash
@@ -180,3 +182,12 @@ def test_a_hostile_recipe_changes_no_more_than_its_own_words(title: str, overrid
     sets = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
     expected = ["repro", "h200-fp8-dummy", *sets, "--engine", "process", "--reports", "/job/reports"]
     assert bash_words(array, environment={"SLURM_SUBMIT_DIR": "/job"}) == expected
+
+
+def test_a_recipe_of_ones_own_keeps_its_path_and_the_script_says_what_that_means(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "h200-fp8-dummy"\n')
+    script = slurm.script(Asked(recipe=load_recipe(str(mine)), target=str(mine)))
+    assert f"\n    {mine}\n" in script
+    assert "The recipe's file must be there" in script
+    assert "The recipe's file must be there" not in slurm.script(asked())
