@@ -27,7 +27,6 @@ DIGITS: Final = 12
 """Of fingerprint and attestation in a name: 48 bits, enough to tell the reports of one release apart."""
 PIECE: Final = 1 << 20
 """Bytes that are held in memory at once."""
-_UNIX: Final = 3
 _PLAIN_FILE: Final = (stat.S_IFREG | 0o644) << 16
 
 
@@ -58,7 +57,6 @@ def pack(folder: Path, path: Path) -> None:
         with zipfile.ZipFile(temporary, "x", compression=zipfile.ZIP_STORED) as archive:
             for source in sorted(folder.iterdir(), key=lambda entry: entry.name):
                 entry = zipfile.ZipInfo(f"{path.stem}/{source.name}", EARLIEST)
-                entry.create_system = _UNIX
                 entry.external_attr = _PLAIN_FILE
                 entry.file_size = source.stat().st_size
                 with source.open("rb") as content, archive.open(entry, "w") as packed:

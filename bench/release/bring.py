@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import StreamproofError
-from bench.report.intake.place import Wishes, brought
+from bench.errors import StreamproofError, UsageError
+from bench.report.intake.place import Wishes, brought, is_address
 from bench.report.verify_files import RefusedError
 from bench.report.verify_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ def brought_here(places: Sequence[str], say: Callable[[str], None]) -> Iterator[
 def _bring(place: str, stack: ExitStack, say: Callable[[str], None]) -> Here:
     name = printable(place, 300)
     say(f"reading {name}")
+    if not is_address(place) and not Path(place).exists():
+        raise UsageError(f"{name} is not there.", remedy="Name a report's folder, a ZIP or tar of it, or its address.")
     try:
         return Here(name, stack.enter_context(brought(place, Wishes(), lambda _done, _of: None)).folder)
     except RefusedError as refused:

@@ -61,6 +61,7 @@ class Fault:
         status, message, headers: of the answer; status 0 cuts the connection.
         times: how many requests it meets.
         does: what happens all the same, before the answer: "nothing", the "whole" request, or "half" of an upload.
+            With "silence" there is no answer for as long as the server runs.
     """
 
     method: str
@@ -107,6 +108,7 @@ class GitHub:
     stored_asked: list[Asked] = field(default_factory=list)
     web: str = ""
     storage: str = ""
+    ended: threading.Event = field(default_factory=threading.Event)
     _ids: int = 0
 
     @property
@@ -149,6 +151,8 @@ class GitHub:
     def _all_the_same(self, fault: Fault, method: str, target: str, content: bytes) -> None:
         if fault.does == "whole":
             self._api(method, target, {}, content)
+        elif fault.does == "silence":
+            self.ended.wait()
         elif fault.does == "half":
             found = re.search(r"/releases/(\d+)/assets\?(.*)", target)
             assert found
@@ -305,13 +309,17 @@ def running(github: GitHub) -> Iterator[GitHub]:
         github.web = f"http://127.0.0.1:{web}"
         # Another name of the same machine: for a client it is another host, which no token may reach.
         github.storage = f"http://localhost:{storage}"
-        yield github
+        try:
+            yield github
+        finally:
+            github.ended.set()
 
 
 @contextmanager
 def _serving(answer: Callable[[str, str, dict[str, str], bytes], Answer | None]) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and content in one packet: two would wait for each other's acknowledgement
 
         def _handle(self) -> None:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))

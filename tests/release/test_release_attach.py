@@ -20,6 +20,9 @@ from bench.release.progress import Progress
 from bench.release.upload import ConflictError
 from bench.release.wishes import Wishes
 from bench.report import folder_files as files
+from bench.report.intake import place as intake
+from bench.report.intake.place import brought
+from bench.report.verify import verify
 from tests.release.conftest import Reports
 from tests.release.github_server import AT_ONCE, REPOSITORY, TOKEN, Fault, GitHub
 from tests.report.folders import Signed
@@ -73,6 +76,18 @@ def test_attached_twice_is_attached_once(
     assert actions(outcome) == {"leave alone": 4}
     assert outcome["notes_changed"] is False
     assert len(github.writes()) == before
+
+
+def test_from_its_public_address_a_report_verifies(
+    reports: Reports, github: GitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    github.release("v1")
+    run(github, reports.now)
+    addresses = [each["url"] for each in told(capsys)["assets"]]
+    (address,) = [each for each in addresses if each.endswith(".zip")]
+    with brought(address, intake.Wishes(), lambda _done, _of: None) as there:
+        assert verify(there.folder, reports.now.trusted).verified
+        assert not verify(there.folder, reports.other.trusted).verified
 
 
 def test_a_draft_is_made_when_asked_for_found_again_and_stays_one(

@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(reports: Reports, tmp_path
     assert isinstance(invoke(*out).exception, UsageError)
     address = invoke(reports.now.path, *out, "--base-url-of-assets", "here", trusting=(reports.now,))
     assert isinstance(address.exception, UsageError)
-    assert isinstance(invoke(tmp_path / "nowhere", *out).exception, StreamproofError)
+    assert isinstance(invoke(tmp_path / "nowhere", *out).exception, UsageError)
     assert not (tmp_path / "out").exists()
 
 

@@ -57,6 +57,8 @@ def test_the_notes_of_one_report(reports: Reports, tmp_path: Path) -> None:
     assert f"`{reports.now.signer.key_id}`" in text
     assert "add `--key FILE`" in text
     assert "anyway" not in text
+    assert "twenty: at most" in (tmp_path / PICTURE).read_text()
+    assert "elsewhere: at most" not in (tmp_path / PICTURE).read_text()
 
 
 def test_the_command_that_checks_is_of_this_version(reports: Reports, tmp_path: Path) -> None:

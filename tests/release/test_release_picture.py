@@ -6,7 +6,7 @@ from bench.release.published import read_reports
 from bench.release.series import rows_of
 from bench.report.build import build_report
 from tests.release.conftest import Reports, here
-from tests.report.factories import healthy, make_evidence, make_recipe
+from tests.report.factories import healthy, make_claim, make_evidence, make_recipe
 from tests.report.scene import scene_observations, scene_recipe, scene_records
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,6 +52,12 @@ def test_it_shows_p95_its_intervals_the_budget_and_the_limits_of_comparable_clai
     texts = [element.text for element in root.iter(f"{SVG}text")]
     assert "p95 of E2E against open user streams" in texts
     assert any("A test" in (text or "") for text in texts)
+
+
+def test_a_limit_where_nothing_was_measured_is_not_drawn(reports: Reports) -> None:
+    claims = tuple(make_recipe(claims=[make_claim(), make_claim(id="sixty", point={"streams": 60})]).claims)
+    titles = [element.text for element in tree(drawn(Drawn("x", reports.now.report, claims))).iter(f"{SVG}title")]
+    assert [title for title in titles if title and "at most" in title] == [f"{claims[0].id}: at most 1.05 s"]
 
 
 def test_each_report_has_its_colour_and_the_former_one_none(reports: Reports) -> None:

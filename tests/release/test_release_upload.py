@@ -6,6 +6,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,16 @@ def test_a_file_arrives_is_looked_at_again_and_progress_is_told(server: GitHub, 
     assert shelf.action(asset, shelf.found()[NAME], replace=True, tell=told) == "leave alone"
 
 
-def test_the_token_goes_to_the_api_only_and_into_no_log(
-    server: GitHub, shelf: Shelf, asset: Asset, caplog: pytest.LogCaptureFixture
+def test_the_token_goes_to_the_api_only_and_into_no_log(  # noqa: PLR0917  fixtures
+    server: GitHub,
+    shelf: Shelf,
+    asset: Asset,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with caplog.at_level(logging.DEBUG):
         put(shelf, asset)
     assert all(each.headers["authorization"].endswith(TOKEN) for each in server.asked)
@@ -104,6 +112,16 @@ def test_a_connection_that_is_cut_is_no_end(server: GitHub, shelf: Shelf, asset:
     server.faults.append(Fault("POST", UPLOAD, 0, does="half"))
     put(shelf, asset)
     assert stored(server) == {NAME: asset.path.read_bytes()}
+
+
+def test_an_upload_host_that_says_nothing_is_not_waited_for_for_ever(github: GitHub, asset: Asset) -> None:
+    github.release("v1")
+    github.faults.append(Fault("POST", UPLOAD, 0, does="silence"))
+    once = replace(AT_ONCE, attempts=1, timeout_s=1)
+    with Client(Place(REPOSITORY, github.api), TOKEN, once) as client:
+        shelf = Shelf(client, client.repository().get_release("v1"))
+        with pytest.raises(StreamproofError, match="no answer in time"):
+            put(shelf, asset)
 
 
 def test_errors_without_end_are_told(server: GitHub, shelf: Shelf, asset: Asset) -> None:
@@ -176,6 +194,14 @@ def test_a_digest_that_is_right_is_not_believed(github: GitHub, asset: Asset) ->
         with pytest.raises(StreamproofError, match="comes back with the SHA-256"):
             put(shelf, asset)
     assert release.assets == []
+
+
+def test_pygithub_by_itself_follows_to_no_storage_but_githubs(server: GitHub, shelf: Shelf, asset: Asset) -> None:
+    """Why `Client.download` exists. When this fails, look whether it still has to."""
+    put(shelf, asset)
+    with pytest.raises(AssertionError, match="localhost"):
+        shelf.found()[NAME].download_asset(chunk_size=1000)
+    assert len(server.stored_asked) == 1
 
 
 def test_the_name_that_somebody_else_took_meanwhile_is_a_conflict(server: GitHub, shelf: Shelf, asset: Asset) -> None:
