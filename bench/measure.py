@@ -193,7 +193,7 @@ async def _probe(  # noqa: PLR0913, PLR0917  as `_measure_point`
     run: Run, probe: Probe, when: Literal["before", "after"], client: Client, page: MetricsPage, ended: _End
 ) -> None:
     """The same requests before and after others; nothing else is sent meanwhile."""
-    run.display.note(f"probe: the same requests before and after others, {when} the ladder")
+    run.display.note(f"probe {when} the ladder: does the same request get the same answer?")
     at_begin = await asyncio.to_thread(page.settled_counters)
     began_s = run.clock.now()
 

@@ -232,6 +232,19 @@ def test_an_interrupted_run_keeps_its_records_and_says_so(
     assert verify(client.folder, tmp_path)["verified"] is True
 
 
+def test_an_interrupted_probe(tmp_path: Path, run: StartClient) -> None:
+    with running({"answers": {}, "default": {"fault": "hang"}}, folder=tmp_path) as server:
+        client = run(server.base_url, SETTINGS)
+        while not server.counter("vllm:num_requests_running"):
+            assert client.process.poll() is None
+        client.process.send_signal(signal.SIGINT)
+        code, err = client.end()
+    assert code == 130, err
+    assert client.report["partial"] is True
+    assert client.report["points"] == []
+    assert verify(client.folder, tmp_path)["verified"] is True
+
+
 def test_a_killed_client_loses_no_record_and_its_folder_can_be_finished(
     server: TruthServer, run: StartClient, tmp_path: Path
 ) -> None:
