@@ -21,20 +21,26 @@ if TYPE_CHECKING:
     from bench.explain.ablate.plan import AblationPlan
     from recipes.schema import Recipe
 
-FAST = "h200-fp8-fast-dummy"
+DUMMY = "h200-fp8-dummy"
+TARGET = {"engine.flags.prefix_match_unit": "60", "engine.flags.max_num_batched_tokens": "4100"}
 FACTORS = "graphs,mtp,kv-cache,moe,deep-gemm,gdn-prefill,batch,prefix-unit,async"
 OTHERWISE = {
+    "engine.flags.compilation_config": "{}",
+    "engine.flags.speculative_config": "{}",
+    "engine.flags.kv_cache_dtype": "{}",
     "engine.flags.moe_backend": "cutlass",
     "engine.flags.linear_backend": "deep_gemm",
+    "engine.env.VLLM_USE_DEEP_GEMM": '"1"',
     "engine.flags.gdn_prefill_backend": "flashinfer",
+    "engine.flags.max_num_batched_tokens": "8190",
     "engine.flags.async_scheduling": "false",
 }
 
 
 def card_plan(**options: Any) -> AblationPlan:
-    """Every factor that the H200 is asked about, each removed from the fast recipe."""
-    base, target = load_recipe("vanilla", OTHERWISE), load_recipe(FAST)
-    return plan_of(base, target, wanted=FACTORS.split(","), blocks=3, seed=1, only="removed", **options)
+    """Every factor that the H200 is asked about, each removed from the recipe, or replaced."""
+    base, target = load_recipe(DUMMY, OTHERWISE), load_recipe(DUMMY, TARGET)
+    return plan_of(base, target, wanted=(), blocks=3, seed=1, only="removed", **options)
 
 
 def cannot(recipe: Recipe) -> list[str]:
@@ -50,14 +56,16 @@ def test_the_cards_factors_are_all_there_and_every_configuration_can_be_served()
 
 
 def test_what_is_not_chosen_stays_as_the_target_has_it_where_factors_are_removed() -> None:
-    plan, target = card_plan(), load_recipe(FAST)
+    target = load_recipe(DUMMY, TARGET)
+    base = load_recipe("vanilla", {"engine.flags.linear_backend": "deep_gemm"})
+    plan = plan_of(base, target, wanted=["mtp", "deep-gemm"], blocks=1, seed=1, only="removed")
     assert plan.recipe("full").engine == target.engine
     assert plan.recipe("without-mtp").checkpoint == target.checkpoint
-    without = dict(plan.recipe("without-deep-gemm").engine.flags)
-    assert without.pop("linear_backend") == "deep_gemm"
-    assert without == target.engine.flags
-    assert "VLLM_USE_DEEP_GEMM" not in plan.recipe("without-deep-gemm").engine.env
     assert "speculative_config" not in plan.recipe("without-mtp").engine.flags
+    without = plan.recipe("without-deep-gemm").engine
+    assert without.flags == {**target.engine.flags, "linear_backend": "deep_gemm"}
+    assert without.env == {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    assert [factor.slug for factor in plan.rest][:2] == ["graphs", "kv-cache"]
 
 
 def test_a_prefix_unit_follows_the_block_that_drafts_and_format_decide() -> None:
@@ -80,7 +88,7 @@ def test_the_largest_graph_follows_the_largest_step() -> None:
     assert set(plan.besides) == {"with-graphs", "without-batch"}
 
 
-@pytest.mark.parametrize("target", ["vanilla", "h200-fp8", "h200-fp8-dummy", FAST, "cpu", "cpu-mtp"])
+@pytest.mark.parametrize("target", ["vanilla", "h200-fp8", "h200-fp8-dummy", "h200-fp8-fast-dummy", "cpu", "cpu-mtp"])
 def test_recipes_of_the_repository_need_nothing(target: str) -> None:
     assert adaptations(load_recipe(target)) == ()
 
@@ -141,7 +149,7 @@ def test_a_cache_that_nobody_can_size_has_to_be_given() -> None:
 
 
 def test_an_adapted_value_takes_its_place_with_its_source() -> None:
-    recipe = load_recipe(FAST)
+    recipe = load_recipe(DUMMY)
     key = "engine.flags.compilation_config.max_cudagraph_capture_size"
     changed = with_adapted(recipe, [Adapted(key=key, value=8, why="to see")])
     assert changed.engine.flags["compilation_config"]["max_cudagraph_capture_size"] == 8  # type: ignore[index,call-overload]
