@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -56,20 +57,20 @@ class Events:
 
 def events_of(report: Report, samples: Samples) -> Events:
     """The events at the report's points; those that the timelines mark."""
-    places = [
-        (window.run, span.start_s, span.end_s, f"{point.label}, {PHASES.get(span.name, span.name)}")
-        for point in report.points
-        for window in point.runs
-        for span in samples.phases(window.run, point.index)
-    ]
+    places: dict[int, list[tuple[float, float, str]]] = {}
+    for point in report.points:
+        for window in point.runs:
+            for span in samples.phases(window.run, point.index):
+                name = f"{point.label}, {PHASES.get(span.name, span.name)}"
+                places.setdefault(window.run, []).append((span.start_s, span.end_s, name))
+    for spans in places.values():
+        spans.sort()
     found = []
     for event in sorted(samples.measurement.seen.events, key=lambda event: (event.run, event.t)):
-        where = next(
-            (name for run, start, end, name in places if run == event.run and start <= event.t < end),
-            None,
-        )
-        if where is not None:
-            found.append(_row(event, where))
+        spans = places.get(event.run, [])
+        after = bisect_right(spans, event.t, key=lambda span: span[0])
+        if after and event.t < spans[after - 1][1]:
+            found.append(_row(event, spans[after - 1][2]))
     chosen = [found[index] for index in of_each_kind([row.name for row in found], EVENTS_DRAWN)]
     return Events(tuple(chosen), len(found) - len(chosen), len(samples.measurement.seen.events) - len(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +49,8 @@ class Gauge:
 
     def within(self, low: float, high: float) -> list[float]:
         """Its values in [low, high)."""
-        return [value for t, value in self.places if low <= t < high]
+        first, end = (bisect_left(self.places, t, key=lambda place: place[0]) for t in (low, high))
+        return [value for _, value in self.places[first:end]]
 
 
 def gauges_of(

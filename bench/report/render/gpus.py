@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.observe.observations import GpuSample
@@ -41,12 +43,8 @@ def throttling(observations: Sequence[Observation], windows: Sequence[tuple[int,
         observations: of all runs.
         windows: that were measured, with their runs.
     """
-    samples = [
-        seen
-        for seen in observations
-        if isinstance(seen, GpuSample)
-        and any(run == seen.run and span.start_s <= seen.t < span.end_s for run, span in windows)
-    ]
+    spans = sorted((run, span.start_s, span.end_s) for run, span in windows)
+    samples = [seen for seen in observations if isinstance(seen, GpuSample) and _within(spans, seen.run, seen.t)]
     if not samples:
         return ""
     reasons: dict[str, int] = {}
@@ -57,6 +55,11 @@ def throttling(observations: Sequence[Observation], windows: Sequence[tuple[int,
         return f"No reason for lower clocks was seen in {words.plural(len(samples), 'sample')} of the measured windows."
     told = ", ".join(f"{reason} ({words.percent(many / len(samples))})" for reason, many in sorted(reasons.items()))
     return f"Reasons for lower clocks, as a share of {words.plural(len(samples), 'sample')} of the windows: {told}."
+
+
+def _within(spans: Sequence[tuple[int, float, float]], run: int, t: float) -> bool:
+    after = bisect_right(spans, (run, t, math.inf))
+    return after > 0 and spans[after - 1][0] == run and t < spans[after - 1][2]
 
 
 def _listed(environment: Mapping[str, Any]) -> list[dict[str, Any]]:
