@@ -43,8 +43,9 @@ _ADVICE: Final[dict[str, str]] = {
     CACHED: "The prefix cache gives another state than the prompt itself (rule 9 of bench.workload.prefix_cache_rules "
     "names one way): leave out engine.flags.prefix_match_unit or speculative decoding, or turn prefix caching off.",
 }
+NOT_APPLICABLE: Final = "not applicable"
 _AT_RANDOM: Final = (
-    "not applicable: drafts are accepted at random (rejection_sample_method = synthetic), so replies mean nothing"
+    f"{NOT_APPLICABLE}: drafts are accepted at random (rejection_sample_method = synthetic), so replies mean nothing"
 )
 _NO_IDS: Final = "the server does not say which tokens it gave (return_token_ids)"
 _UNFINISHED: Final = "the probe did not come to its end"
