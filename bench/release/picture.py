@@ -19,7 +19,7 @@ from bench.report.render.drawings import BUDGET_S
 from bench.report.render.html import STYLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from bench.release.series import Row
     from bench.report.model import Report
@@ -94,7 +94,7 @@ def draw(reports: Sequence[Drawn]) -> str | None:
     panels = [(unit, curves) for unit in UNITS if (curves := list(_curves(reports, unit)))]
     if not panels:
         return None
-    head = [*_head(reports)]
+    head = [*_head(reports, {curve.name for _, curves in panels for curve in curves})]
     top = 14 + LINE_PX * len(head)
     parts: list[Markup] = []
     for unit, curves in panels:
@@ -126,10 +126,10 @@ def draw(reports: Sequence[Drawn]) -> str | None:
     return f"{picture}\n"
 
 
-def _head(reports: Sequence[Drawn]) -> Iterator[str]:
-    """Name and title of every report: a picture travels alone, and a title says what was not real."""
+def _head(reports: Sequence[Drawn], drawn: Container[str]) -> Iterator[str]:
+    """Name and title of every report that is drawn: a picture travels alone, and a title says what was not real."""
     for each in reports:
-        if not each.former:
+        if each.name in drawn and not each.former:
             yield from textwrap.wrap(f"{each.name}: {each.report.title}", LINE_LETTERS, subsequent_indent="   ")
 
 

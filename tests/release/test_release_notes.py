@@ -15,9 +15,12 @@ from bench.release.former import compare_with_former
 from bench.release.notes import Links, render_notes
 from bench.release.published import listed_keys, read_reports
 from bench.report import folder_files as files
+from bench.report.build import build_report
 from bench.report.folder import finish
 from bench.report.trust.signatory import Identity
 from tests.explain.compare.sides import recipe_of, report
+from tests.explain.search.evidence import searched_evidence
+from tests.explain.search.laws import asked
 from tests.release.conftest import Reports, here
 from tests.report.factories import make_claim
 from tests.report.folders import Signed
@@ -109,6 +112,18 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(reports: Reports, tm
     assert len(tables) == 3
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def test_what_a_search_found_its_proofs_and_the_curve(reports: Reports, tmp_path: Path) -> None:
+    (published,) = read_reports([here(reports.now)], reports.trusted)
+    found = build_report(searched_evidence((asked(),), lambda streams: 0.004 if streams <= 13 else 0.6))
+    text = render_notes(make_assets([replace(published, report=found)], {}, tmp_path), Links())
+    assert text.count("holds at 13 streams (certified at 95 %)") == 1
+    assert re.search(r"^\| 13 streams \| \d+ \| [\d,]+ \| \d+ \| \*\*4\d\d ms\*\* \|$", text, flags=re.MULTILINE)
+    assert "- 14 streams: does not hold; " in text
+    assert re.search(r"^13 streams +█+ +│ +4\d\d ms$", text, flags=re.MULTILINE)
+    assert "| point | requests |" not in text
+    assert "13 streams: 4" in (tmp_path / PICTURE).read_text()
 
 
 def test_what_proves_nothing_says_so_in_bold(reports: Reports, tmp_path: Path) -> None:

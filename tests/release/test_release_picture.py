@@ -7,7 +7,6 @@ from bench.release.series import rows_of
 from bench.report.build import build_report
 from tests.release.conftest import Reports, here
 from tests.report.factories import healthy, make_claim, make_evidence, make_recipe
-from tests.report.scene import scene_observations, scene_recipe, scene_records
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -75,8 +74,8 @@ def test_each_report_has_its_colour_and_the_former_one_none(reports: Reports) ->
 
 
 def test_points_of_both_kinds_have_a_plane_each() -> None:
-    records = scene_records()
-    report = build_report(make_evidence(records, scene_observations(records), recipe=scene_recipe()))
+    both = make_recipe(load={"ladder": [{"streams": 20}, {"concurrent": 16}]})
+    report = build_report(healthy(recipe=both))
     root = tree(drawn(Drawn("scene", report, ())))
     headings = [element.text for element in root.iter(f"{SVG}text") if element.get("class") == "heading"]
     assert headings == ["p95 of E2E against open user streams", "p95 of E2E against concurrent requests, closed loop"]
