@@ -71,8 +71,8 @@ def resume(folder: Path, start: Start | None = None, *, begin: Begin | None = No
         out.print(Text(line))
 
     say(f"ablation in {folder}")
-    for name, against in objections(plan).items():
-        say(f"preflight of {name}: {'; '.join(against)}")
+    for line in objections(plan):
+        say(line)
     own_signer()  # made before anything is measured, so that the reports are trusted here
     code = Exit.OK
     try:

@@ -108,21 +108,21 @@ def _adapted(plan: AblationPlan, adapt: Callable[[Recipe], tuple[Adapted, ...]])
     return plan.model_copy(update={"configurations": configurations})
 
 
-def objections(plan: AblationPlan) -> dict[str, tuple[str, ...]]:
-    """Why an engine would not start, or would not hold the load, by configuration: `just preflight` of each.
+def objections(plan: AblationPlan) -> list[str]:
+    """Why engines would not start, or would not hold the load, a line for each reason: `just preflight` of each.
 
     They stop nothing: the engine itself decides, and a recipe that no plan can be made for has none.
     """
-    found = {}
+    found: dict[str, list[str]] = {}
     for each in plan.configurations:
         try:
             verdicts = verdicts_of(preflight_plan(plan.recipe(each.name), offline=True))
         except StreamproofError:
             continue
-        against = [one for one in verdicts if one.verdict == "cannot" or (one.name, one.verdict) == _TOO_SMALL]
-        if against:
-            found[each.name] = tuple(f"{one.name}: {one.why}; change: {one.change}" for one in against)
-    return found
+        for one in verdicts:
+            if one.verdict == "cannot" or (one.name, one.verdict) == _TOO_SMALL:
+                found.setdefault(f"{one.name}: {one.why}; change: {one.change}", []).append(each.name)
+    return [f"preflight of {', '.join(names)}: {why}" for why, names in found.items()]
 
 
 _TOO_SMALL: Final = ("sequences", "tight")

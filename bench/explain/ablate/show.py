@@ -14,7 +14,7 @@ from bench.explain.ablate.words import effect, figure_name, headline, one_direct
 from bench.report.render import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from bench.explain.ablate.plan import AblationPlan
 
 
-def shown_plan(plan: AblationPlan, objections: Mapping[str, Sequence[str]]) -> RenderableType:
+def shown_plan(plan: AblationPlan, objections: Iterable[str]) -> RenderableType:
     """What an ablation would do, and how long it takes.
 
     Args:
         plan: of it.
-        objections: of preflight, by configuration.
+        objections: of preflight.
     """
     factors = Table("factor", box=None, pad_edge=False)
     factors.add_column("what it switches", overflow="fold")
@@ -48,7 +48,7 @@ def shown_plan(plan: AblationPlan, objections: Mapping[str, Sequence[str]]) -> R
         *(Text(f"{name}: {each.says}.") for name, besides in plan.besides.items() for each in besides),
         *_course(plan),
         *(() if plan.degrees >= FEW_DEGREES else (Text(_FEW, "yellow"),)),
-        *(Text(f"preflight of {name}: {why}", "yellow") for name, found in objections.items() for why in found),
+        *(Text(line, "yellow") for line in objections),
     )
 
 

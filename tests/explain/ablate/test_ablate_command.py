@@ -77,7 +77,7 @@ def test_a_resident_ablation_of_a_card_is_planned_in_groups() -> None:
         "gpu_memory_utilization is 0.31: one of 3 engines that stay on the card together",
         "without-mtp: prefix_match_unit is 131: 60 does not divide its block of 2,096 tokens.",
         "As the target has it throughout: graphs, gdn-prefill,",
-        "preflight of full: sequences:",
+        "preflight of full, without-deep-gemm: sequences:",
         "2 such starts together",
     ):
         assert words in shown, words

@@ -52,7 +52,7 @@ def test_the_cards_factors_are_all_there_and_every_configuration_can_be_served()
     assert ",".join(factor.slug for factor in plan.factors) == FACTORS
     for each in plan.configurations:
         assert cannot(plan.recipe(each.name)) == [], each.name
-    assert objections(plan) == {}
+    assert objections(plan) == []
 
 
 def test_what_is_not_chosen_stays_as_the_target_has_it_where_factors_are_removed() -> None:
@@ -112,7 +112,9 @@ def test_three_engines_share_a_card_and_have_the_same_cache() -> None:
         used = preflight(plan.recipe(each.name), offline=True).budget
         assert used.weights + used.peak + used.non_torch + used.graph_pool + cache.value <= used.share
     assert "engine.flags.gpu_memory_utilization" in plan.recipe("full").sources
-    assert list(objections(plan)) == [each.name for each in plan.configurations]  # the cache is small for 60 streams
+    told = " ".join(objections(plan))  # the cache is small for 60 streams
+    assert all(each.name in told for each in plan.configurations)
+    assert told.count("preflight of full, ") == 1
 
 
 def test_share_and_cache_can_be_given() -> None:
