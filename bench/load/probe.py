@@ -54,10 +54,13 @@ class Probe:
         prompts: of some agents.
         comparable: whether replies mean anything; where drafts are accepted at random, they do not.
         salt: names requests that shall find nothing in the prefix cache; another one in every run.
+
+    Attributes:
+        prompts: as given.
     """
 
     def __init__(self, prompts: Sequence[ProbePrompts], *, comparable: bool, salt: str) -> None:
-        self._prompts = prompts
+        self.prompts = prompts
         self._comparable = comparable
         self._salt = salt
         self._salted = 0
@@ -66,7 +69,7 @@ class Probe:
     async def ask(self, client: Client, clock: RunClock) -> tuple[ProbeTrial, ...]:
         """All requests; the second time, after the ladder, the same ones. Ends early at one that is not answered."""
         trials = []
-        for prompts in self._prompts:
+        for prompts in self.prompts:
             trial = await self._trial(prompts, client, clock)
             trials.append(trial)
             self._earlier.setdefault(prompts.agent, trial)
