@@ -1,7 +1,7 @@
 """A real browser for tests: Debian's Chromium, driven over its own protocol, with no network behind it.
 
 Without it the tests skip and say why; in CI (`CI=true`) that is a failure. In CI, as root and with apt-get, the package
-is installed first.
+are installed first.
 
 - `chromium`: the browser, started once for the tests of a file: its driver runs an event loop, which no other test may
   find running.
@@ -64,7 +64,7 @@ def _program() -> str:
     """Its path; installed first in CI."""
     if shutil.which("chromium") is None and os.environ.get("CI") == "true" and os.geteuid() == 0:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
         for command in (["apt-get", "update"], install):
             done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
             if done.returncode:

@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, ViewportSize
 from bench.report.build import build_report
 from bench.report.render.html import render_page
 from tests.chromium_browser import DESK, PHONE, Visit
+from tests.explain.search.evidence import searched_evidence
+from tests.explain.search.laws import asked
 from tests.report.factories import make_evidence
 from tests.report.hostile import hostile_evidence
 from tests.report.scene import ENVIRONMENT, scene
@@ -36,6 +38,17 @@ def test_no_rule_of_accessibility_is_broken(visit: Visitor, lively: str, scheme:
     seen = visit(lively, scheme=scheme)
     seen.open_all()
     assert seen.violations() == []
+    assert (seen.wrong, seen.asked) == ([], [])
+
+
+def test_a_search_page_breaks_none_either(visit: Visitor, tmp_path: Path) -> None:
+    evidence = searched_evidence((asked(),), lambda streams: 0.004 if streams <= 13 else 0.6)
+    path = tmp_path / "report.html"
+    path.write_text(render_page(build_report(evidence), evidence))
+    seen = visit(path.as_uri(), width=PHONE)
+    seen.open_all()
+    assert seen.violations() == []
+    assert seen.width() == PHONE
     assert (seen.wrong, seen.asked) == ([], [])
 
 

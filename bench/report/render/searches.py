@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.explain.search.show import cliff_line, interval_of, measure_of
+from bench.explain.search.show import cliff_line, measure_of
 from bench.report.render import words
 from bench.report.render.charts import Axis, Plot, seconds_axis
 from bench.report.render.tables import Cell, Table
@@ -90,7 +90,7 @@ def _view(outcome: SearchOutcome) -> SearchView:
 def _caption(outcome: SearchOutcome) -> str:
     text = "Dots are all points of a setting together, with their 95 % intervals; the line is the isotonic fit, which "
     text += (
-        "assumes only that a heavier load is never faster. The shaded part is certified: green holds, red does not. "
+        "assumes only that a heavier load is never faster. What is shaded is certified to hold or not to, as it says. "
     )
     text += "What lies beyond three times the limit is drawn at the upper edge."
     if outcome.crossing is not None:
@@ -118,13 +118,15 @@ def _figure(outcome: SearchOutcome) -> Markup | None:
     # Beyond three limits nobody asks how much longer it takes; the table of points says it.
     highest = min(3 * limit, max(limit, *(each.high_s or each.latency_s or 0 for each in known)))
     across = _axis([each.value for each in known])
-    plot = Plot(across, seconds_axis(highest), height=HEIGHT_PX)
-    low, high = across.low, across.high
+    upright = seconds_axis(highest)
+    plot = Plot(across, upright, height=HEIGHT_PX)
     harder_right = outcome.question.axis == "streams"
-    if outcome.holds is not None:
-        plot.shade(*((low, outcome.holds) if harder_right else (outcome.holds, high)), "holds", "certified to hold")
-    if outcome.fails is not None:
-        plot.shade(*((outcome.fails, high) if harder_right else (low, outcome.fails)), "fails", "certified not to hold")
+    for edge, holds in ((outcome.holds, True), (outcome.fails, False)):
+        if edge is not None:
+            low, high = (across.low, edge) if holds == harder_right else (edge, across.high)
+            kind, says = ("holds", "holds") if holds else ("fails", "does not hold")
+            plot.shade(low, high, kind, f"certified: it {says}")
+            plot.note((low + high) / 2, upright.high * 0.95, says, "above")
     unit = "open user streams" if harder_right else "mean turn gap, seconds"
     name = f"p{slo.share * 100:g} of {slo.limits[0].metric.upper()}"
     plot.grid(x_title=unit, y_title=name)
@@ -139,7 +141,7 @@ def _figure(outcome: SearchOutcome) -> Markup | None:
 def _table(outcome: SearchOutcome) -> Table:
     return Table(
         summary="The points of the search as a table",
-        caption="All points of a setting together.",
+        caption="All points of a setting together, the percentile with its 95 % interval.",
         heads=("setting", "points", "requests", "broke the limit", measure_of(outcome)),
         rows=tuple(
             (
@@ -147,7 +149,7 @@ def _table(outcome: SearchOutcome) -> Table:
                 words.count(len(each.points)),
                 words.count(each.n),
                 words.count(each.bad),
-                Cell(words.seconds(each.latency_s), interval_of(each)),
+                Cell(words.seconds(each.latency_s), words.between(each.low_s, each.high_s)),
             )
             for each in outcome.measured
         ),

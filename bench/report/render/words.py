@@ -41,11 +41,16 @@ def percent(share: float | None) -> str:
 
 def interval(estimate: Estimate) -> str:
     """The confidence interval in one unit: "498 to 541 ms"; an open end where it falls among the failures."""
-    if estimate.low is None:
+    return between(estimate.low, estimate.high)
+
+
+def between(low_s: float | None, high_s: float | None) -> str:
+    """Two ends in one unit, as `interval` writes them; empty where there is no lower one."""
+    if low_s is None:
         return ""
-    if estimate.high is None:
-        return f"over {seconds(estimate.low)}"
-    low, high = seconds(estimate.low), seconds(estimate.high)
+    if high_s is None:
+        return f"over {seconds(low_s)}"
+    low, high = seconds(low_s), seconds(high_s)
     unit = high.rsplit(" ", 1)[1]
     return f"{low.removesuffix(f' {unit}')} to {high}"
 
