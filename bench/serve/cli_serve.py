@@ -10,7 +10,7 @@ import typer
 
 def serve_reports(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Searched for reports, recursively; links are not followed.")
+        Path, typer.Argument(metavar="FOLDER", help="Searched for reports, recursively; links are not followed.")
     ] = Path("reports"),
     *,
     host: Annotated[

@@ -54,7 +54,10 @@ class Server(ThreadingHTTPServer):
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (OSError, UnicodeError) as error:
-            raise UsageError(f"--host {host}: {error}", remedy="Name an address of this machine.") from error
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise UsageError(
+                f"--host {host}: {why}", remedy="Name an address of this machine: 127.0.0.1, 0.0.0.0."
+            ) from error
         family, _, _, _, address = found[0]
         self.address_family = family
         self.loopback = ip_address(str(address[0]).partition("%")[0]).is_loopback
