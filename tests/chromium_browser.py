@@ -1,7 +1,7 @@
 """A real browser for tests: Debian's Chromium, driven over its own protocol, with no network behind it.
 
-Without it the tests skip and say why; in CI (`CI=true`) that is a failure. In CI, as root and with apt-get, it and a font
-are installed first.
+Without it the tests skip and say why; in CI (`CI=true`) that is a failure. In CI, as root and with apt-get, it and a
+font are installed first.
 
 - `chromium`: the browser, started once for the tests of a file: its driver runs an event loop, which no other test may
   find running.

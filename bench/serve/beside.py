@@ -8,26 +8,24 @@ from bench.report.render import words
 from bench.report.render.tables import Cell, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from bench.report.model import Report
     from bench.report.render.tables import Row
-    from bench.serve.entry import Entry
 
 
-def p95_table(entries: Sequence[Entry]) -> Table:
+def p95_table(reports: Mapping[str, Report]) -> Table:
     """p95 of E2E with its interval: a row a point, a column a report.
 
     Args:
-        entries: reports that could be read; their columns are numbered from 1 in this order.
+        reports: by the heading of their column.
     """
-    reports = [entry.report for entry in entries if entry.report is not None]
-    labels = dict.fromkeys(point.label for report in reports for point in report.points)
-    rows: list[Row] = [(label, *(_cell(report, label) for report in reports)) for label in labels]
+    labels = dict.fromkeys(point.label for report in reports.values() for point in report.points)
+    rows: list[Row] = [(label, *(_cell(report, label) for report in reports.values())) for label in labels]
     return Table(
-        summary="p95 of E2E, side by side",
-        caption="p95 of E2E with its interval, as each report has it. No change is judged here.",
-        heads=("point", *(f"report {number}" for number in range(1, len(reports) + 1))),
+        summary="p95 of E2E",
+        caption="p95 of E2E with its interval, as a report has it. No change is judged here.",
+        heads=("point", *reports),
         rows=tuple(rows),
     )
 

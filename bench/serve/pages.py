@@ -14,6 +14,7 @@ from bench.report.render.environments import html_environment
 from bench.report.render.html import STYLE, policy
 from bench.report.render.tables import cell
 from bench.report.verify_words import MEANS, MEANS_NOT
+from bench.serve.beside import p95_table
 from bench.serve.entry import KINDS, VALIDITIES, VERDICTS
 from bench.serve.filters import WITHOUT_RUNS
 
@@ -90,7 +91,8 @@ def list_page(
 
 def entry_page(entry: Entry, status: Status) -> str:
     """One report: what this server found, what the report says, and the way to its own page."""
-    return _ENVIRONMENT.get_template("entry.html.j2").render(entry=entry, status=status)
+    table = p95_table({"p95": entry.report}) if entry.report is not None and entry.report.points else None
+    return _ENVIRONMENT.get_template("entry.html.j2").render(entry=entry, status=status, table=table)
 
 
 def beside_page(

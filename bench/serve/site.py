@@ -125,10 +125,12 @@ class Site:
                 return _page(render_page(compare(sides, anyway=anyway)), COMPARISON_POLICY)
         except StreamproofError as error:
             self._checker.ask(entries)
+            numbered = enumerate((entry.report for entry in entries if entry.report is not None), start=1)
+            table = p95_table({f"report {number}": report for number, report in numbered})
             known = [(entry, self._checker.status(entry)) for entry in entries]
             waive = not anyway and isinstance(error, NotComparableError)
             link = f"/compare?{urlencode({'report': unique, 'anyway': 'yes'}, doseq=True)}" if waive else ""
-            return _page(beside_page(known, p95_table(entries), error.message, error.remedy, anyway=link))
+            return _page(beside_page(known, table, error.message, error.remedy, anyway=link))
 
     def _find(self, name: str) -> Entry | None:
         return next((entry for entry in self._catalogue.entries() if entry.id == name), None)

@@ -99,7 +99,7 @@ def test_what_is_not_verified_stands_side_by_side_and_is_not_compared(served: Se
     page = text(compare(site, entries["fast"].id, entries["deep/er/stranger"].id))
     assert "Not compared." in page
     assert "is not verified" in page
-    assert "p95 of E2E with its interval, as each report has it. No change is judged here." in page
+    assert "p95 of E2E with its interval, as a report has it. No change is judged here." in page
     assert "20 streams" in page
 
 
