@@ -18,19 +18,35 @@ from bench.release.told import told
 from bench.release.upload import ConflictError, Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from github.GitRelease import GitRelease
+    from github.GitReleaseAsset import GitReleaseAsset
     from github.Repository import Repository
 
     from bench.release.client import Client
-    from bench.release.notes import Contents
+    from bench.release.notes import Asset, Contents
     from bench.release.progress import Progress
     from bench.release.upload import Action
     from bench.release.wishes import Wishes
 
 ASSET_LIMIT: Final = 2 << 30
 """Bytes: GitHub takes no larger file (https://docs.github.com/en/repositories/releasing-projects-on-github)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What has to be done for one file.
+
+    Attributes:
+        asset: the file.
+        there: what has its name now.
+        action: what that makes necessary.
+    """
+
+    asset: Asset
+    there: GitReleaseAsset | None
+    action: Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +109,15 @@ def attach(client: Client, tag: str, contents: Contents, wishes: Wishes, progres
         with told(client.place, f"making a draft of release {tag}"):
             release = client.create_draft(tag, tag)
     shelf = Shelf(client, release)
-    actions = _plan(shelf, contents, wishes, progress)
+    steps = _plan(shelf, contents, wishes, progress)
     body = with_section(release.body or "", render_notes(contents, links))
     changed = body != (release.body or "")
     if not wishes.dry_run:
-        _upload(shelf, contents, actions, progress)
+        _upload(shelf, steps, progress)
         if changed:
             progress.say("writing the notes")
             _write_body(client, release, body)
+    actions = {step.asset.name: step.action for step in steps}
     return Attached(
         tag, release.html_url, created, release.draft, actions, links, notes_changed=changed, dry_run=wishes.dry_run
     )
@@ -132,29 +149,29 @@ def _check_sizes(contents: Contents) -> None:
         )
 
 
-def _plan(shelf: Shelf, contents: Contents, wishes: Wishes, progress: Progress) -> dict[str, Action]:
-    there = shelf.found()
-    actions: dict[str, Action] = {}
+def _plan(shelf: Shelf, contents: Contents, wishes: Wishes, progress: Progress) -> list[Step]:
+    found = shelf.found()
+    steps = []
     for asset in contents.assets:
+        there = found.get(asset.name)
         with progress.of(f"comparing {asset.name}", asset.size) as tell:
-            actions[asset.name] = shelf.action(asset, there.get(asset.name), replace=wishes.replace, tell=tell)
-    conflicts = [name for name, action in actions.items() if action == "conflict"]
+            steps.append(Step(asset, there, shelf.action(asset, there, replace=wishes.replace, tell=tell)))
+    conflicts = [step.asset.name for step in steps if step.action == "conflict"]
     if conflicts and not wishes.dry_run:
         raise ConflictError(conflicts)
-    return actions
+    return steps
 
 
-def _upload(shelf: Shelf, contents: Contents, actions: Mapping[str, Action], progress: Progress) -> None:
-    there = shelf.found()
-    for asset in contents.assets:
-        action = actions[asset.name]
-        if action == "leave alone":
+def _upload(shelf: Shelf, steps: Sequence[Step], progress: Progress) -> None:
+    for step in steps:
+        if step.action == "leave alone":
             continue
-        if asset.name in there:
-            progress.say(f"removing the {'unfinished' if action == 'complete' else 'other'} {asset.name}")
-            shelf.remove(there[asset.name])
-        with progress.of(f"uploading {asset.name}", asset.size) as tell:
-            shelf.put(asset, tell)
+        if step.there is not None:
+            kind = "unfinished" if step.action == "complete" else "other"
+            progress.say(f"removing the {kind} {step.asset.name}")
+            shelf.remove(step.there)
+        with progress.of(f"uploading {step.asset.name}", step.asset.size) as tell:
+            shelf.put(step.asset, tell)
 
 
 def _write_body(client: Client, release: GitRelease, body: str) -> None:

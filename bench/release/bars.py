@@ -35,13 +35,14 @@ def bars(rows: Sequence[Row], limit_s: float, limit: str) -> str:
     if not known:
         return ""
     letter_s = max([*known, limit_s]) / WIDTH
-    margin = max(len(row.label) for row in rows)
+    labels = [" ".join(row.label.split()) for row in rows]  # a trace's name may hold anything, but begins no line
+    margin = max(map(len, labels))
     mark = min(round(limit_s / letter_s), WIDTH - 1 if max(known) > limit_s else WIDTH)
     lines = [f"{'':<{margin}}  p95 of E2E"]
-    for row in rows:
+    for row, label in zip(rows, labels, strict=True):
         length = 0 if row.value_s is None else max(1, round(row.value_s / letter_s))
         # Which side of the limit a bar ends on is what it is looked at for: rounding must not change it.
         length = max(length, mark + 1) if (row.value_s or 0) > limit_s else min(length, mark)
         bar = f"{BAR * min(length, mark):<{mark}}{LINE}{BAR * (length - mark):<{WIDTH - mark}}"
-        lines.append(f"{row.label:<{margin}}  {bar} {row.text}")
+        lines.append(f"{label:<{margin}}  {bar} {row.text}")
     return "\n".join([*lines, f"{'':<{margin}}  {'':<{mark}}{limit}"])

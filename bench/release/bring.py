@@ -13,7 +13,9 @@ from bench.report.verify_files import RefusedError
 from bench.report.verify_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from bench.release.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +32,28 @@ class Here:
 
 
 @contextmanager
-def brought_here(places: Sequence[str], say: Callable[[str], None]) -> Iterator[tuple[Here, ...]]:
+def brought_here(places: Sequence[str], progress: Progress) -> Iterator[tuple[Here, ...]]:
     """The reports, for as long as the context lasts.
 
     Args:
         places: folders, archives, addresses.
-        say: told what is being done.
+        progress: told what is being done.
 
     Raises:
         UsageError: no such place.
         StreamproofError: it cannot be fetched, or what is there is no report.
     """
     with ExitStack() as stack:
-        yield tuple([_bring(place, stack, say) for place in places])
+        yield tuple([_bring(place, stack, progress) for place in places])
 
 
-def _bring(place: str, stack: ExitStack, say: Callable[[str], None]) -> Here:
+def _bring(place: str, stack: ExitStack, progress: Progress) -> Here:
     name = printable(place, 300)
-    say(f"reading {name}")
     if not is_address(place) and not Path(place).exists():
         raise UsageError(f"{name} is not there.", remedy="Name a report's folder, a ZIP or tar of it, or its address.")
     try:
-        return Here(name, stack.enter_context(brought(place, Wishes(), lambda _done, _of: None)).folder)
+        with progress.of(f"reading {name}", None) as tell:
+            return Here(name, stack.enter_context(brought(place, Wishes(), lambda done, _of: tell(done))).folder)
     except RefusedError as refused:
         reasons = "; ".join(f"{finding.file} {finding.reason}" for finding in refused.findings[:3])
         remedy = next((finding.remedy for finding in refused.findings if finding.remedy), "")

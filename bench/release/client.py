@@ -11,7 +11,7 @@ not github.com. All three go through the same `requests` underneath, with the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 from urllib.parse import urlsplit
 
 import requests
@@ -23,6 +23,7 @@ from requests.adapters import HTTPAdapter
 from bench.errors import StreamproofError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import BinaryIO
 
@@ -161,7 +162,17 @@ class Client:
         )
 
 
-def _retry(patience: Patience, statuses: Any, methods: frozenset[str], **more: Any) -> GithubRetry:  # noqa: ANN401
+def _retry(
+    patience: Patience, statuses: Iterable[int], methods: frozenset[str], *, read: Literal[False] | None = None
+) -> GithubRetry:
+    """The rules of repetition for some methods.
+
+    Args:
+        patience: how often, and how long.
+        statuses: that are repeated besides limits.
+        methods: that are repeated at all.
+        read: False where a request that was sent, and not answered, is not repeated.
+    """
     return GithubRetry(
         secondary_rate_wait=patience.secondary_wait_s,
         max_rate_limit_wait=patience.longest_wait_s,
@@ -170,7 +181,7 @@ def _retry(patience: Patience, statuses: Any, methods: frozenset[str], **more: A
         retry_after_max=patience.longest_wait_s,
         status_forcelist=[*_REFUSED, *statuses],
         allowed_methods=methods,
-        **more,
+        read=read,
     )
 
 

@@ -135,7 +135,7 @@ def _made(wanted: Wanted, out: Path, progress: Progress) -> Iterator[Contents]:
     trusted = trusted_keys(
         allow_list=ALLOW_LIST, extra=wanted.keys, identities=wanted.identities, instance=wanted.instance
     )
-    with brought_here(wanted.reports, progress.say) as here, brought_here(wanted.formers, progress.say) as formers:
+    with brought_here(wanted.reports, progress) as here, brought_here(wanted.formers, progress) as formers:
         listed = listed_keys(ALLOW_LIST)
         reports = read_reports(here, trusted, listed=listed, anyway=wanted.anyway, say=progress.say)
         since = compare_with_former(reports, formers, trusted, anyway=wanted.anyway, say=progress.say)

@@ -5,6 +5,7 @@ Whatever comes from a report is escaped so that it stays text, as in `report.md`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 RELEASE_ASSETS: Final = "/releases/download/"
 """In every address at which a GitHub server serves the assets of a release."""
-
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 
 SETTLED: Final = ("reproduced", "consistent with", "not reproduced")
 """Verdicts that hold for a stated assumption; the others say nothing of the engine."""
@@ -44,7 +45,7 @@ class Own(str):
     __slots__ = ()
 
 
-def text(value: object) -> str:
+def escaped(value: object) -> str:
     """A value as Markdown that shows just its text; ours as it is."""
     if isinstance(value, Own):
         return str(value)
@@ -152,7 +153,12 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One report in the notes."""
+    """One report in the notes.
+
+    Attributes:
+        it: the report.
+        since: what changed since a former one; None where none was named.
+    """
 
     it: Published
     since: Since | None
@@ -191,7 +197,7 @@ _ENVIRONMENT: Final = markdown_environment(
     measure_of=measure_of,
     own=Own,
     settled=SETTLED,
-).overlay(finalize=text)
+).overlay(finalize=escaped)
 
 
 def render_notes(contents: Contents, links: Links) -> str:
@@ -219,4 +225,4 @@ def _commits(contents: Contents) -> tuple[str, ...]:
     producers = [report.report.producer for report in contents.reports]
     if any((producer.name, producer.version) != (PRODUCT, version(PRODUCT)) for producer in producers):
         return ()
-    return tuple(dict.fromkeys(producer.commit for producer in producers if producer.commit is not None))
+    return tuple(dict.fromkeys(each.commit for each in producers if each.commit and _COMMIT.fullmatch(each.commit)))

@@ -14,7 +14,8 @@ class Patience:
         backoff_s: before the second attempt; doubled before each further one.
         secondary_wait_s: after a secondary rate limit that names no time. GitHub asks for a minute at least
             (https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api).
-        longest_wait_s: a limit that lasts longer ends the command: its error says until when.
+        longest_wait_s: a limit that lasts longer ends the command: its error says until when. A time to wait that the
+            server itself asks for (Retry-After) is cut to it.
         timeout_s: for a connection, and for each piece of an answer.
         between_s: from one request to the next; GitHub asks for pauses.
         between_writes_s: from one that changes something to the next; GitHub asks for a second.

@@ -32,12 +32,12 @@ class Progress:
             self._console.print(Text(f"  {text}", "dim"), soft_wrap=True)
 
     @contextmanager
-    def of(self, what: str, size: int) -> Iterator[Callable[[int], None]]:
+    def of(self, what: str, size: int | None) -> Iterator[Callable[[int], None]]:
         """A bar for one file, or a line where nobody watches.
 
         Args:
             what: is being done.
-            size: bytes of the file.
+            size: bytes of the file; None where nobody knows.
 
         Yields:
             To be told how many bytes have gone through. A file that is sent and then fetched goes through twice.

@@ -58,19 +58,19 @@ class Fault:
 
     Attributes:
         method, path: which requests; the path is a pattern.
-        status, message, headers: of the answer; status 0 cuts the connection.
+        status, message, headers: of the answer; status 0 cuts the connection, None gives the real answer after all.
         times: how many requests it meets.
         does: what happens all the same, before the answer: "nothing", the "whole" request, or "half" of an upload.
-            With "silence" there is no answer for as long as the server runs.
+            With "silence" there is no answer for as long as the server runs. A function is called.
     """
 
     method: str
     path: str
-    status: int
+    status: int | None
     message: str = "trouble"
     headers: dict[str, str] = field(default_factory=dict)
     times: int = 1
-    does: str = "nothing"
+    does: str | Callable[[], object] = "nothing"
 
 
 @dataclass
@@ -139,6 +139,8 @@ class GitHub:
             if fault.method == method and fault.times and re.search(fault.path, target):
                 fault.times -= 1
                 self._all_the_same(fault, method, target, content)
+                if fault.status is None:
+                    break
                 body = json.dumps({"message": fault.message}).encode()
                 return Answer(fault.status, body, fault.headers) if fault.status else None
         parts = urlsplit(target)
@@ -153,6 +155,8 @@ class GitHub:
             self._api(method, target, {}, content)
         elif fault.does == "silence":
             self.ended.wait()
+        elif callable(fault.does):
+            fault.does()
         elif fault.does == "half":
             found = re.search(r"/releases/(\d+)/assets\?(.*)", target)
             assert found

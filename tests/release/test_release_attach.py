@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,19 @@ def test_another_file_of_a_name_is_replaced_only_when_asked_for(
     contents = {each.name: each.content for each in release.assets}
     assert b"streamproof-p95.svg" in contents["streamproof-SHA256SUMS"]
     assert contents["SHA256SUMS"] == b"the project's own"
+
+
+def test_what_somebody_uploads_between_looking_and_sending_is_not_removed(
+    reports: Reports, github: GitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = github.release("v1")
+    name = "streamproof-p95.svg"
+    github.faults.append(Fault("POST", r"name=.*\.zip", None, does=lambda: github.add(release, name, b"theirs")))
+    with pytest.raises(ConflictError, match=re.escape(name)):
+        run(github, reports.now)
+    assert {each.name: each.content for each in release.assets}[name] == b"theirs"
+    assert "DELETE" not in [method for method, _ in github.writes()]
+    assert capsys.readouterr().out == ""
 
 
 def test_an_upload_that_was_cut_off_is_completed(

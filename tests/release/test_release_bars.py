@@ -34,6 +34,10 @@ def test_a_bar_passes_the_mark_if_and_only_if_its_value_passes_the_limit(values:
         assert len(line) == len("20 streams  ") + WIDTH + 1 + len(" a figure")
 
 
+def test_a_label_stays_on_its_line() -> None:
+    assert "trace x ``` <img> " in bars([row(0.5, "trace x\n```\n<img>")], 1.0, "1 s").splitlines()[1]
+
+
 def test_without_a_figure_there_is_nothing_to_draw() -> None:
     assert bars([row(None)], 1.0, "1 s") == ""
     assert bars([], 1.0, "1 s") == ""

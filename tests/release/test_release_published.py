@@ -1,10 +1,13 @@
+import io
 import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bench.errors import Exit, StreamproofError, UsageError
 from bench.release.bring import brought_here
+from bench.release.progress import Progress
 from bench.release.published import NotPublishableError, read_reports
 from bench.report import folder_files as files
 from tests.release.conftest import Reports, here
@@ -61,14 +64,15 @@ def test_reports_are_brought_from_archives_and_refusals_name_what_the_user_named
     reports: Reports, tmp_path: Path
 ) -> None:
     packed = shutil.make_archive(str(tmp_path / "report"), "zip", reports.now.path.parent, reports.now.path.name)
-    said: list[str] = []
-    with brought_here([packed, str(reports.other.path)], said.append) as brought:
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out))
+    with brought_here([packed, str(reports.other.path)], progress) as brought:
         found = read_reports(brought, reports.trusted)
         assert [each.report.target for each in found] == ["test-h200", "other-h200"]
-    assert said == [f"reading {packed}", f"reading {reports.other.path}"]
+    assert out.getvalue() == f"  reading {packed}\n  reading {reports.other.path}\n"
     (tmp_path / "page.zip").write_text("<html>")
     with (
         pytest.raises(StreamproofError, match=r"page\.zip is refused: .*a page for people"),
-        brought_here([str(tmp_path / "page.zip")], said.append),
+        brought_here([str(tmp_path / "page.zip")], progress),
     ):
         pass
