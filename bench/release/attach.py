@@ -5,6 +5,7 @@ Done twice, it changes nothing: what is there is looked at first, and what is th
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -154,7 +155,10 @@ def _plan(shelf: Shelf, contents: Contents, wishes: Wishes, progress: Progress) 
     steps = []
     for asset in contents.assets:
         there = found.get(asset.name)
-        with progress.of(f"comparing {asset.name}", asset.size) as tell:
+        compare = (
+            nullcontext(lambda _done: None) if there is None else progress.of(f"comparing {asset.name}", asset.size)
+        )
+        with compare as tell:
             steps.append(Step(asset, there, shelf.action(asset, there, replace=wishes.replace, tell=tell)))
     conflicts = [step.asset.name for step in steps if step.action == "conflict"]
     if conflicts and not wishes.dry_run:

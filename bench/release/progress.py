@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -33,7 +33,7 @@ class Progress:
 
     @contextmanager
     def of(self, what: str, size: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar for one file, or a line where nobody watches.
+        """A line for one file, and under it a bar while it lasts, where somebody watches.
 
         Args:
             what: is being done.
@@ -42,14 +42,11 @@ class Progress:
         Yields:
             To be told how many bytes have gone through. A file that is sent and then fetched goes through twice.
         """
+        self.say(what)
         if self._quiet or not self._console.is_terminal:
-            self.say(what)
             yield lambda _done: None
             return
-        columns = (TextColumn("  {task.description}", markup=False), BarColumn(), DownloadColumn())
-        with Bars(
-            *columns, TransferSpeedColumn(), TimeRemainingColumn(), console=self._console, transient=True
-        ) as bars:
-            task = bars.add_task(what, total=size)
+        columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Bars(*columns, console=self._console, transient=True) as bars:
+            task = bars.add_task("", total=size)
             yield lambda done: bars.update(task, completed=done)
-        self.say(what)
