@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from typing import TYPE_CHECKING, Final
 
 from bench.errors import StreamproofError
@@ -64,10 +66,15 @@ def company_notes(gpus: Sequence[Gpu]) -> Iterator[str]:
             yield f"{_use(gpu)}: their work on it is in every figure of this run"
 
 
+def _is_product(name: str, product: str) -> bool:
+    """Whether a card's name has a product in it as words of its own: "H200 NVL" is an H200, "GH200" is none."""
+    return re.search(rf"(?<!\w){re.escape(product)}(?!\w)", name, re.IGNORECASE) is not None
+
+
 def _choose_gpus(hardware: Hardware, environment: Environment, share: float | None) -> tuple[Gpu, ...]:
     wanted = f"{hardware.count} {hardware.gpu} GPU{'' if hardware.count == 1 else 's'}"
     visible = _visible(environment)
-    fitting = [gpu for gpu in visible if hardware.gpu and hardware.gpu.lower() in gpu.name.lower()]
+    fitting = [gpu for gpu in visible if hardware.gpu and _is_product(gpu.name, hardware.gpu)]
     if len(fitting) < hardware.count:
         raise StreamproofError(
             f"this recipe needs {wanted}; this host has {_found(environment, visible)}",

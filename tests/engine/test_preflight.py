@@ -47,6 +47,11 @@ def test_another_product() -> None:
     assert refusal(H200, found).message.endswith("this host has 1 x NVIDIA A100, 2 x NVIDIA B200")
 
 
+@pytest.mark.parametrize("name", ["NVIDIA GH200 480GB", "NVIDIA H2000", "NVIDIA GB200"])
+def test_a_product_whose_name_only_contains_it(name: str) -> None:
+    assert refusal(H200, environment(gpu(0, name))).message.endswith(f"this host has 1 x {name}")
+
+
 def test_too_few() -> None:
     message = refusal(TWO, environment(gpu())).message
     assert message == "this recipe needs 2 H200 GPUs; this host has 1 x NVIDIA H200"
