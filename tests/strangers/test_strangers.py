@@ -170,3 +170,14 @@ def test_the_commands_on_the_page_check_the_bytes_of_a_keyless_report_too(keyles
     path, _ = keyless_report
     said = strangers.openssl(path, path / files.SIGNER)
     assert said.accepted, said.text
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_without_npm_packages_ci_fails_and_anybody_else_skips(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(strangers, "_tool", lambda _name: Path("/bin/false"))
+    with pytest.raises(outcome, match="npm's packages cannot be installed"):
+        strangers.node_modules()

@@ -234,6 +234,20 @@ def test_what_is_printed_says_who_when_and_what_it_proves(
     assert data["signed"]["attested"] is True
 
 
+def test_the_command_takes_identity_issuer_and_instance(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    command = ["verify", str(scene.path), "--identity", WORKFLOW, "--issuer", ISSUER]
+    done = CliRunner().invoke(app, [*command, "--instance", str(scene.instance)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert f"signed by {WORKFLOW}, says {ISSUER} (--identity)" in done.output
+    monkeypatch.setenv(ENVIRONMENT, str(scene.instance))
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    assert CliRunner().invoke(app, command[:2], catch_exceptions=False).exit_code == 1
+
+
 def test_a_token_alone_signs_nothing_keyless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with private_sigstore(tmp_path / "sigstore") as sigstore:
