@@ -53,9 +53,7 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
     if not (folder / "config.json").is_file():
         raise StreamproofError(
             f"The checkpoint {checkpoint.name} is not there: {folder / 'config.json'} does not exist.",
-            remedy="Make it with `just quantize`, or name another folder with --set checkpoint.name=..."
-            if checkpoint.kind == "quantized"
-            else f"It belongs to the repository: git checkout -- {checkpoint.name}",
+            remedy=_missing_remedy(checkpoint),
         )
     if checkpoint.kind == "quantized" and not checkpoint.unaudited:
         return ResolvedCheckpoint(model=str(folder), tokenizer=folder, revision=None, sha256=_attested_sha256(folder))
@@ -65,6 +63,17 @@ def resolve(checkpoint: Checkpoint) -> ResolvedCheckpoint:
         size = config.get("text_config", config)["vocab_size"]
         return ResolvedCheckpoint(model=str(folder), tokenizer=TOY, revision=None, sha256=digest, vocab_size=size)
     return ResolvedCheckpoint(model=str(folder), tokenizer=folder, revision=None, sha256=digest)
+
+
+def _missing_remedy(checkpoint: Checkpoint) -> str:
+    if checkpoint.kind == "quantized":
+        return "Make it with `just quantize`, or name another folder with --set checkpoint.name=..."
+    if checkpoint.kind == "folder":
+        return (
+            "Name the folder that has the checkpoint's config.json, absolute or from the recipe's own file: "
+            "checkpoint.name."
+        )
+    return f"It belongs to the repository: git checkout -- {checkpoint.name}"
 
 
 def _attested_sha256(folder: Path) -> str:
@@ -98,6 +107,6 @@ def _from_hub(checkpoint: Checkpoint) -> ResolvedCheckpoint:
         raise StreamproofError(
             f"The hub cannot be reached for {checkpoint.name}: {type(error).__name__}.",
             remedy="Give the host network access, or download the repository elsewhere and name the folder: "
-            "--set checkpoint.kind=bundled --set checkpoint.name=/path/to/folder",
+            "--set checkpoint.kind=folder --set checkpoint.name=/path/to/folder",
         ) from error
     return ResolvedCheckpoint(model=checkpoint.name, tokenizer=Path(folder), revision=revision, sha256=None)

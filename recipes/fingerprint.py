@@ -42,6 +42,8 @@ def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
         mode="json", include={"hardware", "checkpoint", "engine", "workload", "load"}, exclude_none=True
     )
     del decides["load"]["runs"]
+    if recipe.checkpoint.kind == "folder" and pinned.checkpoint_sha256:  # its files decide, and not where they lie
+        del decides["checkpoint"]["name"]
     for point in decides["load"]["ladder"]:
         if "trace_sha256" in point:  # what the trace says decides, and not where it lies
             del point["trace"]

@@ -55,6 +55,9 @@ def load_recipe(target: str, overrides: Mapping[str, str] | None = None, *, fold
     claims = _claims(layers)
     if (ladder := placed.get("load.ladder")) is not None:
         placed["load.ladder"] = replace(ladder, value=_beside(ladder.layer.folder, ladder.value))
+    kind, name = placed.get("checkpoint.kind"), placed.get("checkpoint.name")
+    if kind is not None and kind.value == "folder" and name is not None and isinstance(name.value, str):
+        placed["checkpoint.name"] = replace(name, value=_own_folder(name.layer.folder, name.value))
     raw = unflatten({key: entry.value for key, entry in placed.items()})
     raw |= {"target": Path(target).stem, "claims": claims, "overridden": sorted(layers[-1].values)}
     raw["sources"] = {key: entry.source for key, entry in placed.items() if entry.source is not None}
@@ -127,6 +130,16 @@ def _beside(folder: Path | None, ladder: Leaf) -> Leaf:
         else point
         for point in ladder
     ]
+
+
+def _own_folder(beside: Path | None, name: str) -> str:
+    """A checkpoint's own folder, named from the recipe's file: from the repository where it lies in it, else absolute.
+
+    Reports have the name in them: what lies in the repository does not tell where that is.
+    """
+    path = ((beside or Path.cwd()) / name).resolve()
+    root = RECIPES.parent
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def _claims(layers: list[Layer]) -> list[Any]:

@@ -61,7 +61,8 @@ class Checkpoint(Strict):
 
     Attributes:
         kind: "hub" (a repository at a commit), "quantized" (made by `just quantize`), "bundled" (a folder of this
-            repository), "dummy" (a configuration of this repository, random weights made by the engine).
+            repository), "folder" (one of yours: its path, absolute or from the recipe's own file), "dummy" (a
+            configuration, random weights made by the engine).
         name: hub repository, or path inside this repository.
         revision: 40-digit commit of a hub repository; None where nobody has resolved it yet: then the run resolves it
             and the report records it.
@@ -71,7 +72,7 @@ class Checkpoint(Strict):
             report's title then says so. It is left out otherwise.
     """
 
-    kind: Literal["hub", "quantized", "bundled", "dummy"]
+    kind: Literal["hub", "quantized", "bundled", "folder", "dummy"]
     name: str
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     precision: Literal["bf16", "fp8", "nvfp4"]

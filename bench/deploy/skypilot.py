@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DISK_GB: Final = 256
 """Image, engine environment, weights and what is compiled; SkyPilot's own default, said aloud."""
 
-_CARRIED: Final = frozenset({"quantized", "bundled"})
+_CARRIED: Final = frozenset({"quantized", "bundled", "folder"})
 
 
 def task(asked: Asked, image: str | None) -> str:

@@ -33,6 +33,12 @@ def test_a_checkpoint_that_nobody_has_made_yet() -> None:
     assert "just quantize" in caught.value.remedy
 
 
+def test_a_folder_of_ones_own_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StreamproofError, match="is not there") as caught:
+        resolve(load_recipe("cpu", {"checkpoint.kind": "folder", "checkpoint.name": str(tmp_path)}).checkpoint)
+    assert "from the recipe's own file" in caught.value.remedy
+
+
 class Hub(BaseHTTPRequestHandler):
     """As much of a hub as resolving a revision and taking a tokenizer needs."""
 

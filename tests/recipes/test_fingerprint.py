@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_of_a_trace_the_words_count_and_not_the_place() -> None:
         return of({"load.ladder": f'[{{ trace = "{path}", trace_sha256 = "{digest * 64}" }}]'})
 
     assert trace("here.jsonl", "a") == trace("there.jsonl", "a") != trace("here.jsonl", "b")
+
+
+def test_of_a_folder_of_ones_own_the_files_count_and_not_the_place() -> None:
+    def folder(path: str, digest: str | None) -> str:
+        pinned = replace(PINNED, checkpoint_sha256=digest)
+        return of({"checkpoint.kind": "folder", "checkpoint.name": path}, pinned)
+
+    assert folder("/here", "a" * 64) == folder("/there", "a" * 64) != folder("/here", "b" * 64)
+    assert folder("/here", None) != folder("/there", None)  # nobody has seen its files
 
 
 @pytest.mark.parametrize("key", ["lock_sha256", "image_digest", "checkpoint_sha256", "workload_version"])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bench.errors import Exit, UsageError
 from recipes.layers import flatten, line_of, read_overrides, unflatten
-from recipes.load import load_recipe, targets
+from recipes.load import RECIPES, load_recipe, targets
 
 BASE = """\
 title = "A base"
@@ -334,3 +334,12 @@ def test_a_trace_may_lie_beside_the_recipe(folder: Path) -> None:
     child(folder, f'extends = "base"\n[load]\nladder = {ladder_of_two}\n{SOURCE}')
     ladder = load_recipe(str(folder / "child.toml"), folder=folder).load.ladder
     assert [point.trace for point in ladder] == [str(folder / "calls.jsonl"), "others.jsonl"]
+
+
+def test_a_checkpoint_of_ones_own_is_named_from_the_recipes_file(folder: Path) -> None:
+    checkpoint = '[checkpoint]\nkind = "folder"\nname = "weights"\n'
+    child(folder, f'extends = "base"\n{checkpoint}[sources]\ncheckpoint = {{ kind = "assumption", why = "test" }}\n')
+    found = load_recipe(str(folder / "child.toml"), folder=folder).checkpoint
+    assert found.name == str(folder / "weights")
+    inside = {"checkpoint.kind": "folder", "checkpoint.name": str(RECIPES.parent / "quantize" / "toy")}
+    assert load_recipe("cpu", inside).checkpoint.name == "quantize/toy"
