@@ -81,6 +81,7 @@ class ExternalEngine:
             max_model_len=model.max_model_len,
             block_size=cache.block_size if cache else None,
             prefix_caching=cache.prefix_caching if cache else None,
+            mamba_cache_mode=cache.mamba_cache_mode if cache else None,
             argv=None,
             packages_sha256=None,
             cold=None,

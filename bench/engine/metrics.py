@@ -88,12 +88,14 @@ class CacheConfig(BaseModel):
     Attributes:
         block_size: tokens of a block, after the engine adapted it to the model.
         prefix_caching: whether prefixes are cached.
+        mamba_cache_mode: which states of recurrent layers are kept with them: "none" of a model without such layers.
     """
 
     model_config = ConfigDict(frozen=True)
 
     block_size: int | None
     prefix_caching: bool | None
+    mamba_cache_mode: str | None = None
 
 
 class MetricsText:
@@ -135,6 +137,7 @@ class MetricsText:
         return CacheConfig(
             block_size=int(size) if size is not None and size.isdecimal() else None,
             prefix_caching=None if caching is None else caching == "True",
+            mamba_cache_mode=self._agreed("mamba_cache_mode"),
         )
 
     def _agreed(self, label: str) -> str | None:

@@ -281,6 +281,7 @@ class RunningOwn:
             max_model_len=model.max_model_len,
             block_size=facts.attention_block_size if cache.block_size is None else cache.block_size,
             prefix_caching=facts.prefix_caching if cache.prefix_caching is None else cache.prefix_caching,
+            mamba_cache_mode=cache.mamba_cache_mode,
             argv=self._begun.argv,
             packages_sha256=self._begun.packages_sha256,
             cold=self._begun.cold,

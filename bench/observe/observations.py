@@ -97,6 +97,8 @@ class EngineStarted(Observed):
         max_model_len: as the server reports it.
         block_size: tokens of one prefix-cache block as the engine reports it; hits come in whole blocks.
         prefix_caching: whether the engine caches prefixes.
+        mamba_cache_mode: which states of recurrent layers it keeps with them, in vLLM's words: "none" (with prefix
+            caching: the model has no such layers), "align" or "all"; null where the engine does not say.
         argv: the command line; null for an external engine.
         packages_sha256: hash over the sorted package list of the engine's environment; null when unknown.
         cold: whether the compile caches were empty at the start; null when unknown.
@@ -113,6 +115,7 @@ class EngineStarted(Observed):
     max_model_len: int | None
     block_size: int | None
     prefix_caching: bool | None
+    mamba_cache_mode: str | None = None
     argv: tuple[str, ...] | None
     packages_sha256: str | None
     cold: bool | None

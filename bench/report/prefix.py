@@ -37,6 +37,10 @@ nobody asks about."""
 OTHER_RULES: Final = frozenset({"mamba_cache_mode", "kv_transfer_config"})
 """Flags under which hits follow rules that nobody has modelled here."""
 
+HYBRID: Final = {None: True, "align": True, "none": False}
+"""Whether a model has recurrent layers beside attention, by what its engine says of its cache. One that says nothing
+is of a report from before we asked, and those were all hybrid. In another mode hits follow other rules."""
+
 DEFAULT_CHUNK_TOKENS: Final = 8192
 """vLLM's own max_num_batched_tokens for a server on an H100, H200 or B200, where the recipe sets none
 (`EngineArgs.get_batch_defaults` in vllm/engine/arg_utils.py, 0.26.0)."""
@@ -135,9 +139,11 @@ def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
         return None
     if unit < 1 or size % unit:  # no engine starts with it
         return None
+    if (hybrid := HYBRID.get(started.mamba_cache_mode)) is None:
+        return None
     return CacheRules(
         block_size=size,
-        hybrid=True,  # as every model of this project: recurrent layers beside attention
+        hybrid=hybrid,
         chunk_tokens=chunk,
         draft_tokens=drafts,
         split_tokens=CPU_SPLIT_TOKENS if recipe.hardware.kind == "cpu" and "block_size" not in flags else None,

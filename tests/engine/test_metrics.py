@@ -25,7 +25,7 @@ def test_a_real_page_without_speculation() -> None:
         preemptions=0.0,
     )
     assert text.gauges() == GaugeValues(running=0.0, waiting=0.0, kv_usage=0.0, preemptions=0.0)
-    assert text.cache_config() == CacheConfig(block_size=640, prefix_caching=True)
+    assert text.cache_config() == CacheConfig(block_size=640, prefix_caching=True, mamba_cache_mode="align")
 
 
 def test_a_real_page_with_speculation() -> None:
@@ -63,7 +63,7 @@ def test_a_real_page_of_two_ranks() -> None:
     counters = text.counters()
     assert (counters.requests_finished, counters.finished_by_rank) == (9.0, (5.0, 4.0))
     assert (counters.prompt_tokens, counters.prompt_tokens_cached) == (7515.0 + 6012.0, 5120.0 + 3840.0)
-    assert text.cache_config() == CacheConfig(block_size=256, prefix_caching=True)
+    assert text.cache_config() == CacheConfig(block_size=256, prefix_caching=True, mamba_cache_mode="align")
     assert MetricsText(page("cpu")).counters().finished_by_rank is None
 
 

@@ -96,6 +96,13 @@ def test_the_rules_are_those_of_the_recipe_and_the_engine(flags: dict[str, Any],
     assert rules == CacheRules(block_size=BLOCK, hybrid=True, chunk_tokens=chunk, draft_tokens=drafts)
 
 
+@pytest.mark.parametrize(("mode", "hybrid"), [(None, True), ("align", True), ("none", False)])
+def test_whether_the_model_has_recurrent_layers_is_what_the_engine_says(mode: str | None, *, hybrid: bool) -> None:
+    spy = Spy()
+    predict(measurement([make_record()], make_started(mamba_cache_mode=mode)), spy)
+    assert spy.asked[0][1].hybrid is hybrid
+
+
 @pytest.mark.parametrize(("flags", "split"), [({}, CPU_SPLIT_TOKENS), ({"block_size": 128}, None)])
 def test_the_cpu_build_steers_by_its_default_block_size(flags: dict[str, Any], split: int | None) -> None:
     spy = Spy()
@@ -116,6 +123,7 @@ def test_hits_inside_blocks_follow_the_recipes_unit(flags: dict[str, Any], unit:
     [
         ({"kind_of_engine": "external"}, {}),
         ({"block_size": None}, {}),
+        ({"mamba_cache_mode": "all"}, {}),
         ({"prefix_caching": None}, {}),
         ({"block_size": 0}, {}),
         ({"block_size": 4097}, {"max_num_batched_tokens": 4096}),
