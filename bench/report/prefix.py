@@ -137,9 +137,8 @@ def _rules(recipe: Recipe, started: EngineStarted) -> CacheRules | None:
         return None
     if not 0 < size <= chunk or drafts < 0 or not flags.keys().isdisjoint(OTHER_RULES):
         return None
-    if unit < 1 or size % unit:  # no engine starts with it
-        return None
-    if (hybrid := HYBRID.get(started.mamba_cache_mode)) is None:
+    hybrid = HYBRID.get(started.mamba_cache_mode)
+    if hybrid is None or unit < 1 or size % unit:  # of the last two no engine starts
         return None
     return CacheRules(
         block_size=size,
