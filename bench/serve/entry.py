@@ -211,7 +211,7 @@ def _hardware(path: Path, report: Report) -> str:
     except (RefusedFileError, HostileJsonError):
         environment = {}
     named = hardware(environment) if isinstance(environment, dict) else ""
-    return named[:80] or ("CPU" if "CPU" in report.not_real else UNKNOWN)
+    return named or ("CPU" if "CPU" in report.not_real else UNKNOWN)
 
 
 def _verdict(report: Report) -> Verdict:

@@ -166,6 +166,9 @@ def test_power_limits_and_names_are_taken_from_whatever_the_environment_holds() 
     ]
     assert power_limits({"gpus": gpus}) == {0: 700.0}
     assert hardware({"gpus": gpus}) == "2 x NVIDIA H200"
+    zoo = [{"name": f"card {number}" + "x" * 100} for number in range(9)]
+    assert hardware({"gpus": zoo}).endswith("x, and others")
+    assert len(hardware({"gpus": zoo})) < 400
     nothings: list[dict[str, Any]] = [{}, {"gpus": None}, {"gpus": "x"}, {"gpus": []}]
     for nothing in nothings:
         assert (power_limits(nothing), hardware(nothing)) == ({}, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.observe.observations import GpuSample
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from bench.observe.observations import Observation
     from bench.report.render.figure_timeline import Span
 
+NAME_LETTERS: Final = 80
+KINDS_TOLD: Final = 4
 HIGHEST_W: Final = 100_000.0
 """No card has such a limit; a file may say anything."""
 
@@ -31,9 +34,9 @@ def power_limits(environment: Mapping[str, Any]) -> dict[int, float]:
 
 def hardware(environment: Mapping[str, Any]) -> str:
     """The GPUs by name, "2 x NVIDIA H200"; empty where none is told of."""
-    names = [str(gpu["name"]) for gpu in _listed(environment) if gpu.get("name")]
-    amounts = [(name, names.count(name)) for name in dict.fromkeys(names)]
-    return ", ".join(name if amount == 1 else f"{amount} x {name}" for name, amount in amounts)
+    amounts = Counter(str(gpu["name"])[:NAME_LETTERS] for gpu in _listed(environment) if gpu.get("name"))
+    told = [name if amount == 1 else f"{amount} x {name}" for name, amount in amounts.most_common(KINDS_TOLD)]
+    return ", ".join([*told, *(["and others"] if len(amounts) > KINDS_TOLD else [])])
 
 
 def throttling(observations: Sequence[Observation], windows: Sequence[tuple[int, Span]]) -> str:
@@ -47,10 +50,7 @@ def throttling(observations: Sequence[Observation], windows: Sequence[tuple[int,
     samples = [seen for seen in observations if isinstance(seen, GpuSample) and _within(spans, seen.run, seen.t)]
     if not samples:
         return ""
-    reasons: dict[str, int] = {}
-    for sample in samples:
-        for reason in sample.throttle_reasons:
-            reasons[reason] = reasons.get(reason, 0) + 1
+    reasons = Counter(reason for sample in samples for reason in sample.throttle_reasons)
     if not reasons:
         return f"No reason for lower clocks was seen in {words.plural(len(samples), 'sample')} of the measured windows."
     told = ", ".join(f"{reason} ({words.percent(many / len(samples))})" for reason, many in sorted(reasons.items()))
