@@ -111,13 +111,13 @@ def attach(client: Client, tag: str, contents: Contents, wishes: Wishes, progres
             release = client.create_draft(tag, tag)
     shelf = Shelf(client, release)
     steps = _plan(shelf, contents, wishes, progress)
-    body = with_section(release.body or "", render_notes(contents, links))
-    changed = body != (release.body or "")
+    section = render_notes(contents, links)
+    changed = with_section(release.body or "", section) != (release.body or "")
     if not wishes.dry_run:
         _upload(shelf, steps, progress)
-        if changed:
-            progress.say("writing the notes")
-            _write_body(client, release, body)
+    if changed and not wishes.dry_run:
+        progress.say("writing the notes")
+        _write_notes(client, repository, release.id, section)
     actions = {step.asset.name: step.action for step in steps}
     return Attached(
         tag, release.html_url, created, release.draft, actions, links, notes_changed=changed, dry_run=wishes.dry_run
@@ -178,8 +178,12 @@ def _upload(shelf: Shelf, steps: Sequence[Step], progress: Progress) -> None:
             shelf.put(step.asset, tell)
 
 
-def _write_body(client: Client, release: GitRelease, body: str) -> None:
-    """Changes the body and nothing else."""
-    # PyGithub sends the other values too, and would publish a draft by default.
+def _write_notes(client: Client, repository: Repository, release_id: int, section: str) -> None:
+    """Changes our section of the body and nothing else."""
     with told(client.place, "writing the notes"):
-        release.update_release(release.name or "", body, draft=release.draft, prerelease=release.prerelease)
+        # As it is now: uploads take minutes, in which others may edit it.
+        release = repository.get_release(release_id)
+        body = with_section(release.body or "", section)
+        # PyGithub's update_release sends the other values too: a draft that somebody publishes at this moment would
+        # become one again.
+        release.requester.requestJsonAndCheck("PATCH", release.url, input={"body": body})

@@ -113,6 +113,19 @@ def test_a_draft_is_made_when_asked_for_found_again_and_stays_one(
     assert (release.body or "").startswith(BEGIN)
 
 
+def test_what_somebody_else_changes_meanwhile_stays(reports: Reports, github: GitHub) -> None:
+    release = github.release("v1", draft=True, name="theirs")
+
+    def publish() -> None:
+        release.draft, release.name, release.prerelease = False, "published", True
+        release.body = "written meanwhile"
+
+    github.faults.append(Fault("POST", r"name=.*\.zip", None, does=publish))
+    assert run(github, reports.now) == Exit.OK
+    assert (release.draft, release.name, release.prerelease) == (False, "published", True)
+    assert (release.body or "").startswith(f"written meanwhile\n\n{BEGIN}")
+
+
 def test_two_drafts_of_one_tag_are_told(reports: Reports, github: GitHub) -> None:
     github.release("v1", draft=True)
     github.release("v1", draft=True)
