@@ -34,7 +34,8 @@ def refusal(record: RequestRecord) -> StreamproofError | None:
         case Outcome.EMPTY:
             error = StreamproofError(
                 text,
-                remedy="No text and no token ids came; an engine without a tokenizer must honour return_token_ids.",
+                remedy="No text and no token ids came. An engine without a tokenizer must honour return_token_ids; a"
+                " reply of nothing but special tokens has no text, and with random weights that happens.",
             )
         case Outcome.CONNECT:
             error = StreamproofError(text, remedy="Is the server running, and is the base URL its address?")
