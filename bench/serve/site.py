@@ -107,7 +107,7 @@ class Site:
     def _compare(self, names: list[str], *, anyway: bool) -> Response:
         unique = list(dict.fromkeys(names))
         if not 2 <= len(unique) <= COMPARED:
-            text = f"Choose from 2 to {COMPARED} reports in the list; the first one is the base."
+            text = f"Choose from 2 to {COMPARED} reports in the list; the oldest one is the base."
             return _problem(HTTPStatus.BAD_REQUEST, "Nothing to compare", text)
         found = {entry.id: entry for entry in self._catalogue.entries()}
         entries = [found[name] for name in unique if name in found]
