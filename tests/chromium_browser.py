@@ -62,7 +62,8 @@ def _unavailable(reason: str) -> NoReturn:
 
 def _program() -> str:
     """Its path; installed first in CI."""
-    if shutil.which("chromium") is None and os.environ.get("CI") == "true" and os.geteuid() == 0:
+    missing = shutil.which("chromium") is None
+    if missing and os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         install = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
         for command in (["apt-get", "update"], install):
