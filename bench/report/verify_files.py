@@ -110,16 +110,21 @@ class HostileFolder:
         """
         names: list[str] = []
         findings: list[Finding] = []
+        total = 0
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if len(names) + len(findings) >= FILE_COUNT_LIMIT:
                     findings.append(Finding(".", f"more than {FILE_COUNT_LIMIT} entries"))
                     break
-                fault = self._fault(entry.name, entry.stat(follow_symlinks=False))
+                status = entry.stat(follow_symlinks=False)
+                total += status.st_size
+                fault = self._fault(entry.name, status)
                 if fault is None:
                     names.append(entry.name)
                 else:
                     findings.append(fault)
+        if total > TOTAL_LIMIT:
+            findings.append(Finding(".", f"the files have more than {TOTAL_LIMIT >> 20:,} MiB together"))
         if findings:
             raise RefusedError(*sorted(findings, key=lambda finding: finding.file))
         return tuple(sorted(names))

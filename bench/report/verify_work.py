@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from bench.report.evidence import Evidence
 
-STEPS_LIMIT: Final = 100_000_000
-"""Places where a prefix can end in all prompts, and tokens of all replies, of one run: the most requests that are
-predicted, of 10,000 tokens with a place every 16, take 63 million."""
+STEPS_LIMIT: Final = 40_000_000
+"""Places where a hit can end in all prompts, and tokens of all replies, of one run: the most requests that are
+predicted, of 10,000 tokens with a place every 60 and replies of 100, take 27 million; each takes some 2 us."""
 PLACES_LIMIT: Final = 2_000
 """Points of all engine starts together."""
 CLAIMS_LIMIT: Final = 1_000

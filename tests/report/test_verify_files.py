@@ -127,3 +127,16 @@ def test_a_missing_file_and_a_missing_folder_are_named(tmp_path: Path) -> None:
     for place in (tmp_path / "none", Path("/etc/hostname")):
         with pytest.raises(RefusedError, match="cannot be opened as a folder"), HostileFolder(place):
             pass
+
+
+def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
+    for run in range(5):
+        with (tmp_path / f"engine-{run}.log").open("wb") as file:
+            file.truncate(verify_files.ENGINE_LOG_LIMIT)  # sparse: takes no space, but hours to hash
+    assert refused(tmp_path) == {".": "the files have more than 2,048 MiB together"}
+
+
+def test_a_finding_never_commands_a_terminal() -> None:
+    found = Finding("\x1b[2J", "says \u202e and \ud800 " + "x" * 10_000)
+    assert (found.file, found.reason[:23]) == ("\\x1b[2J", "says \\u202e and \\ud800 ")
+    assert len(found.reason) == 600

@@ -1,4 +1,6 @@
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.engine.pins import REPOSITORY
 from bench.report import verify_parquet
 from bench.report.table import SCHEMA, table_of
 from bench.report.verify_files import RefusedError
@@ -73,3 +76,18 @@ def test_a_memory_error_of_python_itself_is_a_refusal_too(tmp_path: Path, monkey
     monkeypatch.setattr(verify_parquet, "read_records", hungry)
     with pytest.raises(RefusedError, match="unpacks to far more than it claims"):
         read_hostile_records(parquet(tmp_path, table_of([make_record()])))
+
+
+def test_no_thread_of_arrow_is_started(tmp_path: Path) -> None:
+    """One that reads for a Python file aborts a process that ends soon after: one refusal in fifteen."""
+    path = tmp_path / "records.parquet"
+    path.write_bytes(parquet(tmp_path, table_of([make_record()] * 10)))
+    program = (
+        "import os, pathlib, sys; from bench.report.verify_parquet import read_hostile_records as read\n"
+        "raw, threads = pathlib.Path(sys.argv[1]).read_bytes(), len(os.listdir('/proc/self/task'))\n"
+        "print(read(raw).num_rows, len(os.listdir('/proc/self/task')) - threads)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], check=True, capture_output=True, text=True, cwd=REPOSITORY
+    )
+    assert done.stdout == "10 0\n"
