@@ -23,11 +23,17 @@ def checkpoint_files(checkpoint: Checkpoint, client_prefix: str) -> list[Entry]:
         client_prefix: of the client's files in the bundle, for folders of the repository.
 
     Raises:
-        UsageError: a hub checkpoint without its commit: the host could not ask which one it is.
+        UsageError: a hub checkpoint without its commit: the host could not ask which one it is. Or a folder outside of
+            the checkout.
         StreamproofError: it is not there, or cannot be downloaded.
     """
     if checkpoint.kind == "hub":
         return _from_hub(checkpoint)
+    if Path(checkpoint.name).is_absolute():
+        raise UsageError(
+            f"The checkpoint {checkpoint.name} lies outside of the checkout, and would not be found on the host.",
+            remedy="Copy it into the checkout (checkpoints/ is ignored by git) and name it from there.",
+        )
     folder = REPOSITORY / checkpoint.name
     if not (folder / "config.json").is_file():
         raise StreamproofError(

@@ -72,3 +72,9 @@ def test_a_quantized_checkpoint_that_was_not_made(tmp_path: Path, monkeypatch: p
 
 def test_a_checkout_is_no_installed_bundle() -> None:
     assert installed_bundle() is None
+
+
+def test_a_folder_elsewhere_would_not_be_found_on_the_host(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(kind="folder", name=str(tmp_path), precision="bf16", real=True)
+    with pytest.raises(UsageError, match="outside of the checkout"):
+        checkpoint_files(checkpoint, "")
