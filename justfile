@@ -162,6 +162,12 @@ workload target *options:
 bench-self *options:
     @{{ python }}.peers "$@"
 
+# How long an honest report of a million requests takes to verify, and in how much memory; 3 when over 10 s or 1 GB
+[group("develop")]
+[no-exit-message]
+bench-verify *options:
+    @{{ dev }} python -m tests.report.million "$@"
+
 # Everything that CI runs: lint, types, the tests, the main job on the real engine included
 [group("develop")]
 [no-exit-message]

@@ -147,7 +147,7 @@ class _Check:
         self,
         folder: HostileFolder,
         names: tuple[str, ...],
-        contents: Mapping[str, bytes],
+        contents: dict[str, bytes],
         attested: Attested,
         trusted: Mapping[str, TrustedKey],
     ) -> None:
@@ -207,8 +207,9 @@ def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Atte
     return contents
 
 
-def _read_evidence(contents: Mapping[str, bytes]) -> Evidence:
-    records = read_hostile_records(contents[files.RECORDS])
+def _read_evidence(contents: dict[str, bytes]) -> Evidence:
+    """The evidence; its records, most of a large report, are in memory once only."""
+    records = read_hostile_records(contents.pop(files.RECORDS))
     check_recipe_text(contents[files.RECIPE])
     check_observations(contents[files.OBSERVATIONS])
     try:
