@@ -16,6 +16,7 @@ from bench.load.journal import Journal
 from bench.observe.observations import Interrupted, Observed
 from bench.records import RequestRecord
 from bench.report import folder_files as files
+from bench.report.verify_text import printable
 
 RESERVE_BYTES: Final = 4 * 1024 * 1024
 """The report of some ten thousand requests fits into it."""
@@ -107,7 +108,7 @@ class Recorder:
     def interrupted(self, ended: RunEnded, *, t: float, run: int) -> None:
         """Writes the end of a run that ended early, into the reserve if need be."""
         self._reserve.unlink(missing_ok=True)
-        self.observe(Interrupted(t=t, run=run, cause=ended.cause, detail=ended.detail[:300]))
+        self.observe(Interrupted(t=t, run=run, cause=ended.cause, detail=printable(ended.detail, 300)))
 
     def close(self) -> None:
         """Gives up the reserve and closes the files. Idempotent."""

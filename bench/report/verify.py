@@ -172,7 +172,7 @@ class _Check:
     def _check_pages(self, contents: Mapping[str, bytes], report: Report, evidence: Evidence) -> None:
         other = _other_version(evidence)
         if other:
-            self.notes.append(f"report.md and report.html were not compared with report.json. {other}")
+            self.notes.append(f"report.md and report.html were not compared with report.json, nor looked at. {other}")
             return
         with _computing():
             drawn = {

@@ -59,6 +59,16 @@ def test_a_full_disk_ends_the_run_and_still_takes_the_reason(small_disk: Path) -
     assert last.cause == "disk"
 
 
+def test_what_an_engine_says_at_its_end_commands_no_terminal(tmp_path: Path) -> None:
+    """The report quotes it, and a report that holds such characters is refused."""
+    with Recorder(tmp_path) as recorder:
+        recorder.interrupted(RunEnded("engine", "it died:\r\x1b[31m out of memory\n" + "x" * 500), t=2.0, run=0)
+    last = OBSERVATION.validate_json((tmp_path / files.OBSERVATIONS).read_bytes())
+    assert isinstance(last, Interrupted)
+    assert last.detail.startswith("it died:\\r\\x1b[31m out of memory\\n")
+    assert len(last.detail) == 300
+
+
 def test_a_disk_without_room_for_a_report_is_refused_at_once(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes(3 * 1024 * 1024))
     with pytest.raises(StreamproofError, match="there is no room for a report"):
