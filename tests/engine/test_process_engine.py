@@ -173,7 +173,7 @@ def test_a_death_while_serving_is_the_last_event_and_names_the_cause(launch: Lau
         url = urlsplit(running.base_url)
         connection = http.client.HTTPConnection(HOST, url.port or 0)
         connection.request("POST", "/v1/completions", body=b"{}")
-        with pytest.raises(http.client.HTTPException):
+        with pytest.raises((http.client.HTTPException, ConnectionError)):  # closed or reset, as the kernel has it
             connection.getresponse()
         connection.close()
         guarded(running)._guard.wait()

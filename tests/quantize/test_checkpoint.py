@@ -102,6 +102,8 @@ def test_a_hub_that_does_not_have_it(hub: str) -> None:
 def test_a_hub_that_cannot_be_reached(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hub
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    # Without a commit the first question is one that is asked once; a download would be tried again for 20 s.
+    checkpoint = load_recipe("vanilla", {"checkpoint.name": "Qwen/there"}).checkpoint
     with pytest.raises(StreamproofError, match="cannot be reached") as caught:
-        resolve(load_recipe("vanilla").checkpoint)
+        resolve(checkpoint)
     assert "--set checkpoint.name=" in caught.value.remedy
