@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,14 +103,22 @@ class Measurement:
         place[columns.primed] = Place.PRIMED
         return cls(evidence.recipe, columns, seen, rows, place, windows)
 
+    @cached_property
+    def _runs(self) -> dict[int, list[int]]:
+        """The runs that began each point, both in order."""
+        runs: dict[int, list[int]] = {}
+        for point, run in sorted((point, run) for run, point in self.rows.keys() | self.seen.phases.keys()):
+            runs.setdefault(point, []).append(run)
+        return runs
+
     @property
     def begun(self) -> list[int]:
         """Indices of the points that at least one run began, in order."""
-        return sorted({point for _, point in self.rows.keys() | self.seen.phases.keys()})
+        return list(self._runs)
 
     def runs_of(self, point: int) -> list[int]:
         """The runs that began a point, in order."""
-        return sorted(run for run, index in self.rows.keys() | self.seen.phases.keys() if index == point)
+        return self._runs.get(point, [])
 
     def all_of(self, run: int, point: int) -> Rows:
         """Rows of all records of a point of a run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.explain.search.replay import replay
-from bench.explain.search.tally import told
+from bench.explain.search.tally import spoiled_points, told
 from bench.load.journal import parse
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.report import folder_files as files
@@ -104,7 +104,9 @@ class SearchCourse:
             producer=Producer(name="", version="", commit=None, dirty=None),
             started_at="",
         )
-        return told(Measurement.of(evidence), index, self._questions[self._ladder[index].question].slo)
+        measurement = Measurement.of(evidence)
+        slo = self._questions[self._ladder[index].question].slo
+        return told(measurement, index, slo, spoiled_points(measurement))
 
     def _new(self, name: str) -> bytes:
         """What was written to a file since it was last asked for."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from bench.explain.search.cliffs import cliffs
 from bench.explain.search.outcome import Measured, Proof, SearchOutcome
 from bench.explain.search.replay import replay
-from bench.explain.search.tally import latencies, told
+from bench.explain.search.tally import latencies, spoiled_points, told
 from bench.explain.search.words import answer_of, says
 from bench.observe.observations import SearchAsked
 from bench.report.checks import Finding, together
@@ -77,13 +77,14 @@ def find(
         return None
     ladder = measurement.recipe.load.ladder
     whole = next((index for index in range(len(ladder)) if not measurement.is_complete(index)), len(ladder))
-    driven = replay(asked.questions, whole, lambda index, question: told(measurement, index, question.slo))
+    spoiled = spoiled_points(measurement)
+    driven = replay(asked.questions, whole, lambda index, question: told(measurement, index, question.slo, spoiled))
     check = _as_asked(driven, measurement, whole)
     broken = [each for each in (*checks, check) if each.verdict == "broken"]
-    outcomes, spoiled = [], False
+    outcomes, undone = [], False
     for number, (question, state) in enumerate(zip(asked.questions, driven.states, strict=False)):
         spoils = any(_spoils(each, driven, number) for each in broken)
-        spoiled = spoiled or spoils
+        undone = undone or spoils
         cut = driven.following is not None and driven.following.question == number
         answer = answer_of(question, state, cut=cut, invalid=spoils)
         measured = _measured(measurement, question, driven, number)
@@ -104,7 +105,7 @@ def find(
                 reasons=reasons,
             )
         )
-    return Found(outcomes=tuple(outcomes), check=check, valid=not spoiled)
+    return Found(outcomes=tuple(outcomes), check=check, valid=not undone)
 
 
 def _as_asked(driven: Replay, measurement: Measurement, whole: int) -> Check:

@@ -13,7 +13,7 @@ from bench.stats.clustered import Counts
 from bench.stats.quantiles import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,11 +45,22 @@ def tally(measurement: Measurement, index: int, slo: Slo) -> Counts:
     return Counts(tuple(windows))
 
 
-def told(measurement: Measurement, index: int, slo: Slo) -> Told:
-    """What a search is told of a point: its requests, and whether the client spoiled it."""
+def told(measurement: Measurement, index: int, slo: Slo, spoiled: Container[int | None]) -> Told:
+    """What a search is told of a point.
+
+    Args:
+        measurement: sorted evidence.
+        index: of the point in the ladder.
+        slo: the limits.
+        spoiled: from `spoiled_points`.
+    """
+    return Told(tally(measurement, index, slo), spoiled=index in spoiled)
+
+
+def spoiled_points(measurement: Measurement) -> frozenset[int | None]:
+    """The points at which the client broke one of its own rules, by their index in the ladder."""
     kept = (rules_client.event_loop, rules_client.sent_on_time, rules_client.stamped_on_time, rules_client.cpu_to_spare)
-    broken = any(check.verdict == "broken" for rule in kept for check in rule(measurement) if check.point == index)
-    return Told(tally(measurement, index, slo), spoiled=broken)
+    return frozenset(check.point for rule in kept for check in rule(measurement) if check.verdict == "broken")
 
 
 def latencies(measurement: Measurement, indices: Sequence[int], slo: Slo) -> Sample:

@@ -10,9 +10,11 @@ from bench.explain.search.boundary import Candidate, Search
 from bench.explain.search.find import RULE
 from bench.explain.search.words import answer_of, says
 from bench.observe.observations import Gauges
+from bench.report import rules_client
 from bench.report.build import build_report
 from bench.report.claims import exit_code
 from bench.report.evidence import Evidence
+from bench.report.measurement import Measurement
 from bench.report.model import Report
 from bench.report.render.html import render_page
 from bench.report.render.markdown import render_markdown
@@ -214,3 +216,25 @@ def test_a_claim_about_something_else_only_holds() -> None:
     assert outcome.comparable is False
     assert "made on B200" in outcome.reasons[0]
     assert outcome.says.startswith("p95 of E2E at most ")
+
+
+def test_each_rule_is_judged_once_and_not_once_more_for_every_point(
+    evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ladder of a thousand points would take the cube of that: hours, for whoever verifies such a report."""
+    judged: list[str] = []
+
+    def counting(rule: str) -> None:
+        judge = getattr(rules_client, rule)
+
+        def counted(measurement: Measurement) -> Any:
+            judged.append(rule)
+            return judge(measurement)
+
+        monkeypatch.setattr(rules_client, rule, counted)
+
+    for rule in ("event_loop", "sent_on_time", "stamped_on_time", "cpu_to_spare"):
+        counting(rule)
+    assert len(evidence.recipe.load.ladder) > 5
+    build_report(evidence)
+    assert max(judged.count(rule) for rule in set(judged)) <= 2

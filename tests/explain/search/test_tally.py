@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.explain.search.tally import told
+from bench.explain.search.tally import spoiled_points, told
 from bench.explain.slo.parse import parse_slo
 from bench.observe.observations import ClientSelf
 from bench.records import Outcome
@@ -32,7 +32,7 @@ RECORDS = [
     ],
 )
 def test_a_request_is_bad_when_it_breaks_any_limit_or_fails(slo: str, bad: list[bool]) -> None:
-    counts = told(Measurement.of(make_evidence(RECORDS, phases(0, 0))), 0, parse_slo(slo)).counts
+    counts = told(Measurement.of(make_evidence(RECORDS, phases(0, 0))), 0, parse_slo(slo), ()).counts
     assert [window.tolist() for window in counts.windows] == [bad]
 
 
@@ -41,4 +41,5 @@ def test_a_client_that_could_not_keep_up_spoils_its_point(bend: dict[str, float]
     seen = [
         each.model_copy(update=bend) if isinstance(each, ClientSelf) else each for each in healthy_observations(RECORDS)
     ]
-    assert told(Measurement.of(make_evidence(RECORDS, seen)), 0, parse_slo("e2e:p50:1s")).spoiled is spoiled
+    measurement = Measurement.of(make_evidence(RECORDS, seen))
+    assert told(measurement, 0, parse_slo("e2e:p50:1s"), spoiled_points(measurement)).spoiled is spoiled
