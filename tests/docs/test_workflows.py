@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,14 @@ def test_no_secret_is_named_and_a_checkout_keeps_no_token() -> None:
 
 def test_no_expression_reaches_a_shell() -> None:
     assert [command for command in commands() if "${{" in command] == []
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_shell_command_is_sound(command: str, tmp_path: Path) -> None:
+    script = tmp_path / "step.sh"
+    script.write_text(f"#!/usr/bin/env bash\nset -eo pipefail\n{command}\n", encoding="utf-8")
+    checked = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
 
 
 def test_the_job_that_may_sign_measures_nothing() -> None:
