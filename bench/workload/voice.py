@@ -24,7 +24,7 @@ from bench.errors import StreamproofError, UsageError
 from bench.seeds import generator
 from bench.workload.company import LOCALE, Company
 from bench.workload.conversation import Spoken, Writer
-from bench.workload.prompt import Message, Part, Prompts
+from bench.workload.prompt import INEXACT, Message, Part, Prompts
 from bench.workload.script import AGENTS
 from bench.workload.turn import Turn
 
@@ -195,7 +195,7 @@ class VoiceWorkload:
         if message.part.tokens != self.spec.shared_prefix_tokens:
             raise StreamproofError(
                 f"the prefix of {agent} has {message.part.tokens} tokens instead of {self.spec.shared_prefix_tokens}",
-                remedy="This is a fault of the workload; please report it with the checkpoint's name.",
+                remedy=INEXACT,
             )
         self._prompts.checked([message, self._prompts.message("user", _PRIME)], known=0)
         return message

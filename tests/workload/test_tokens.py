@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from bench.errors import StreamproofError
-from bench.workload.corpus import SPECIAL_TOKENS
+from bench.workload.corpus import SPECIAL_TOKENS, training_text
 from bench.workload.tokens import CheckpointTokenizer
+from bench.workload.voice import VoiceWorkload
+from recipes.schema import Workload
 
 
 @pytest.fixture
@@ -119,3 +123,25 @@ def test_a_checkpoint_without_a_template_is_an_error(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(StreamproofError, match="no chat template"):
         CheckpointTokenizer.from_folder(folder)
+
+
+def test_a_tokenizer_of_sentencepieces_kind_is_refused_with_the_reason(checkpoint_folder: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    marks = ["<unk>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"]
+    trainer = trainers.UnigramTrainer(vocab_size=600, special_tokens=marks, unk_token=marks[0], show_progress=False)
+    tokenizer.train_from_iterator(islice(training_text(7), 30), trainer)
+    for name in ("tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(checkpoint_folder / name, tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    spec = Workload(
+        agents=["router"],
+        prompt_tokens=1500,
+        output_tokens=40,
+        shared_prefix_tokens=700,
+        caller_tokens=24,
+        turns=[1, 2],
+    )
+    with pytest.raises(StreamproofError) as caught:
+        VoiceWorkload(spec, tokenizer=CheckpointTokenizer.from_folder(tmp_path), model="toy", seed=("test",)).primes()
+    assert "SentencePiece" in caught.value.remedy
