@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bench.workload.tokens import CheckpointTokenizer
 
 INEXACT: Final = (
-    "Texts of an exact length need a tokenizer that merges nothing across line breaks, as byte-level ones of Qwen's kind "
-    "do; SentencePiece's kind is not served by this workload yet. With a byte-level one it is a fault of the workload: "
-    "please report it with the checkpoint's name."
+    "Texts of an exact length need a tokenizer that merges nothing across line breaks, as byte-level ones of Qwen's "
+    "kind do; SentencePiece's kind is not served by this workload yet. With a byte-level one it is a fault of the "
+    "workload: please report it with the checkpoint's name."
 )
 """What to do where the tokens of a prompt are not those of its parts."""
 
