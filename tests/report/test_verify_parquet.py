@@ -1,12 +1,16 @@
+import io
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.engine.pins import REPOSITORY
 from bench.report import verify_parquet
@@ -21,6 +25,15 @@ def parquet(tmp_path: Path, table: pa.Table, **options: object) -> bytes:
     path = tmp_path / "records.parquet"
     pq.write_table(table, path, **options)  # type: ignore[arg-type]
     return path.read_bytes()
+
+
+def small() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table_of([make_record()] * 10), sink, store_schema=False)
+    return sink.getvalue()
+
+
+SMALL = small()
 
 
 def test_honest_records_pass(tmp_path: Path) -> None:
@@ -91,3 +104,19 @@ def test_no_thread_of_arrow_is_started(tmp_path: Path) -> None:
         [sys.executable, "-c", program, path], check=True, capture_output=True, text=True, cwd=REPOSITORY
     )
     assert done.stdout == "10 0\n"
+
+
+def test_a_footer_whose_sizes_do_not_fit_together_is_refused_and_ends_no_process() -> None:
+    """Two records; one byte of the footer is another one. Asked for that column's sizes, pyarrow 26.0.1 aborts."""
+    raw = BOMB.with_name("sizes-do-not-fit.parquet").read_bytes()
+    with pytest.raises(RefusedError, match=r"requests\.parquet: "):
+        read_hostile_records(raw)
+
+
+@given(st.data())
+def test_a_changed_byte_never_ends_in_anything_but_a_refusal(data: st.DataObject) -> None:
+    raw = bytearray(SMALL)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]))
+    with suppress(RefusedError):
+        read_hostile_records(bytes(raw))
