@@ -151,7 +151,7 @@ class DockerRun:
     def _made_with(self, plan: RunPlan, folder: Path) -> MadeWith:
         return made_with(
             plan.recipe,
-            fingerprint=plan.fingerprint,
+            fingerprint=plan.engine_fingerprint,
             engine="docker",
             machine=self._host.machine,
             gpus=self._host.gpus,

@@ -14,7 +14,7 @@ from bench.workload import VERSION
 from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.voice import VoiceWorkload
 from quantize.checkpoint import ResolvedCheckpoint, resolve
-from recipes.fingerprint import Pinned, file_sha256, fingerprint
+from recipes.fingerprint import Pinned, engine_fingerprint, file_sha256, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,11 @@ class RunPlan:
     def fingerprint(self) -> str:
         """See `recipes.fingerprint`."""
         return fingerprint(self.recipe, self.pinned)
+
+    @property
+    def engine_fingerprint(self) -> str:
+        """Of what decides which engine is started: see `recipes.fingerprint.engine_fingerprint`."""
+        return engine_fingerprint(self.recipe, self.pinned)
 
 
 def engine_kind(recipe: Recipe, *, asked: str | None, image: str | None, base_url: str | None) -> EngineKind:

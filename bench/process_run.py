@@ -76,7 +76,7 @@ class ProcessRun:
         """Where the engine keeps what it compiles: a folder of this fingerprint, card, driver and package set."""
         here = made_with(
             plan.recipe,
-            fingerprint=plan.fingerprint,
+            fingerprint=plan.engine_fingerprint,
             engine="process",
             machine=self._host.machine,
             gpus=self._host.gpus,

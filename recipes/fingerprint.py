@@ -11,6 +11,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from recipes.schema import Recipe
 
@@ -42,13 +43,32 @@ def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
         mode="json", include={"hardware", "checkpoint", "engine", "workload", "load"}, exclude_none=True
     )
     del decides["load"]["runs"]
-    if recipe.checkpoint.kind == "folder" and pinned.checkpoint_sha256:  # its files decide, and not where they lie
-        del decides["checkpoint"]["name"]
+    _unplace(decides, recipe, pinned)
     for point in decides["load"]["ladder"]:
         if "trace_sha256" in point:  # what the trace says decides, and not where it lies
             del point["trace"]
-    text = json.dumps({"recipe": decides, "pinned": asdict(pinned)}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _sha256({"recipe": decides, "pinned": asdict(pinned)})
+
+
+def engine_fingerprint(recipe: Recipe, pinned: Pinned) -> str:
+    """As `fingerprint`, over hardware, checkpoint and engine alone: recipes of the same one start the same engine.
+
+    What an engine compiles is kept under it, so that it starts warm for another ladder or workload too.
+    """
+    decides = recipe.model_dump(mode="json", include={"hardware", "checkpoint", "engine"}, exclude_none=True)
+    del decides["engine"]["ready_timeout_s"]
+    _unplace(decides, recipe, pinned)
+    hashes = {name: value for name, value in asdict(pinned).items() if name != "workload_version"}
+    return _sha256({"recipe": decides, "pinned": hashes})
+
+
+def _unplace(decides: dict[str, Any], recipe: Recipe, pinned: Pinned) -> None:
+    if recipe.checkpoint.kind == "folder" and pinned.checkpoint_sha256:  # its files decide, and not where they lie
+        del decides["checkpoint"]["name"]
+
+
+def _sha256(data: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def folder_sha256(folder: Path) -> str:

@@ -104,12 +104,12 @@ def bundle(  # noqa: PLR0913  a command has as many options as it has
 
 
 def _newest(recipe: Recipe, image: ImageSource | None, scratch: Path) -> Path:
-    """The newest caches of what the host will run: those of the same fingerprint; out of Docker's volumes for an image.
+    """The newest caches of the engine that the host will run; out of Docker's volumes for an image.
 
     Raises:
         UsageError: there are none.
     """
-    fingerprint = plan_run(recipe, image_digest=image.digest if image else None).fingerprint
+    fingerprint = plan_run(recipe, image_digest=image.digest if image else None).engine_fingerprint
     if newest := newest_caches(caches_home(), fingerprint):
         return newest.folder
     if image is not None:
@@ -117,7 +117,7 @@ def _newest(recipe: Recipe, image: ImageSource | None, scratch: Path) -> Path:
             if made_with.fingerprint == fingerprint:
                 return copy_volume(image.client, made_with, scratch)
     raise UsageError(
-        f"there are no caches of {recipe.target} with the fingerprint {fingerprint[:12]} here.",
+        f"there are no caches of {recipe.target} with the fingerprint {fingerprint[:12]} (of its engine) here.",
         remedy=f"Run it once on the card that they shall be for (just repro {recipe.target}), or import them "
         "(just caches import).",
     )

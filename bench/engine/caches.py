@@ -10,9 +10,9 @@ sources of vLLM 0.26.0 (vllm/envs.py, compilation/, utils/deep_gemm.py, third_pa
 - FlashInfer puts `.cache/flashinfer` below its base, compiled code and downloaded cubins alike.
 - CUDA's driver keeps what it translates from PTX.
 
-Compiled code is right only on what it was compiled for. A folder is therefore that of a recipe's fingerprint and of
-everything in `MadeWith` that makes code another code: on another card, driver, release or package set an engine gets
-another folder, starts cold, and says so.
+Compiled code is right only on what it was compiled for. A folder is therefore that of a recipe's engine, whatever
+workload and ladder it is for, and of everything in `MadeWith` that makes code another code: on another card, driver,
+release or package set an engine gets another folder, starts cold, and says so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MadeWith(BaseModel):
 
     Attributes:
         schema_: of this description.
-        fingerprint: of the recipe, 64 hex digits.
+        fingerprint: of the recipe's engine (`recipes.fingerprint.engine_fingerprint`), 64 hex digits.
         target: the recipe's.
         engine: "process" or "docker".
         version: of the engine.
@@ -111,7 +111,7 @@ def made_with(  # noqa: PLR0913  everything that compiled code depends on
 
     Args:
         recipe: resolved.
-        fingerprint: of it.
+        fingerprint: of its engine.
         engine: who starts it.
         machine: this host.
         gpus: those that it will use.

@@ -71,7 +71,7 @@ def makers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Makers:
 def cached(tmp_path: Path, image_digest: str | None, **changes: Any) -> Path:
     """Caches of the recipe in this user's home of caches."""
     described = MadeWith(
-        fingerprint=plan_run(RECIPE, image_digest=image_digest).fingerprint,
+        fingerprint=plan_run(RECIPE, image_digest=image_digest).engine_fingerprint,
         target="cpu",
         engine="docker" if image_digest else "process",
         version="0.26.0",

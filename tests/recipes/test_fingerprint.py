@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.fingerprint import Pinned, fingerprint, folder_sha256
+from recipes.fingerprint import Pinned, engine_fingerprint, fingerprint, folder_sha256
 from recipes.load import load_recipe
 from tests.report.factories import make_recipe
 
@@ -55,6 +55,43 @@ def test_of_a_folder_of_ones_own_the_files_count_and_not_the_place() -> None:
 def test_every_pin_is_in_it(key: str) -> None:
     values = {**PINNED.__dict__, key: "other"}
     assert of(pinned=Pinned(**values)) != of()
+
+
+def of_engine(overrides: dict[str, str] | None = None, pinned: Pinned = PINNED) -> str:
+    return engine_fingerprint(load_recipe("cpu", overrides), pinned)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"workload.caller_tokens": "25"},
+        {"load.ladder": "[{streams = 2}]"},
+        {"load.turn_gap.mean_s": "2.5"},
+        {"engine.ready_timeout_s": "77"},
+        {"title": "Another"},
+    ],
+)
+def test_another_load_is_for_the_same_engine(override: dict[str, str]) -> None:
+    assert of_engine(override) == of_engine()
+    assert of_engine(pinned=replace(PINNED, workload_version="other")) == of_engine()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"engine.flags.max_num_seqs": "17"},
+        {"engine.env.OMP_NUM_THREADS": "'1'"},
+        {"hardware.cores": "3"},
+        {"checkpoint.precision": "fp8"},
+    ],
+)
+def test_another_engine_is_another(override: dict[str, str]) -> None:
+    assert of_engine(override) != of_engine()
+
+
+@pytest.mark.parametrize("key", ["lock_sha256", "image_digest", "checkpoint_sha256"])
+def test_every_pin_of_an_engine_is_in_its_own(key: str) -> None:
+    assert of_engine(pinned=Pinned(**{**PINNED.__dict__, key: "other"})) != of_engine()
 
 
 def test_a_folder_is_its_files_and_their_names(tmp_path: Path) -> None:
