@@ -28,6 +28,7 @@ from bench.report.verify_files import Finding, HostileFolder, RefusedError, show
 from bench.report.verify_json import HostileJsonError, strict_loads
 from bench.report.verify_lines import check_observations, check_recipe_text, check_values
 from bench.report.verify_parquet import read_hostile_records
+from bench.report.verify_text import printable
 from bench.report.verify_work import check_work
 
 if TYPE_CHECKING:
@@ -287,4 +288,5 @@ def _other_version(evidence: Evidence) -> str:
     made, own = evidence.producer, version(PRODUCT)
     if (made.name, made.version) == (PRODUCT, own):
         return ""
-    return f"{made.name} {made.version} made the report and this is {PRODUCT} {own}: verify it with that version."
+    maker = printable(f"{made.name} {made.version}", 80)
+    return f"{maker} made the report and this is {PRODUCT} {own}: verify it with that version."

@@ -92,7 +92,9 @@ class HostileFolder:
             self._folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             finding = Finding(
-                str(self._path), f"cannot be opened as a folder: {error.strerror}", "Name a report folder."
+                str(self._path),
+                f"cannot be opened as a folder: {error.strerror}",
+                "Name the folder of a report, a ZIP or tar of it, or an address.",
             )
             raise RefusedError(finding) from error
         return self

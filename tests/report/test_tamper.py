@@ -351,6 +351,30 @@ def test_observations_that_cannot_be_drawn_are_refused_and_not_a_traceback(repor
     assert refusals(report) == {files.RECORDS: "gives no report: OverflowError while it was computed again"}
 
 
+@pytest.mark.parametrize("takes", ["memory", "time"])
+def test_whatever_takes_without_end_is_ended(report: Signed, monkeypatch: pytest.MonkeyPatch, takes: str) -> None:
+    def build(_evidence: object) -> None:
+        held: list[bytes] = []
+        while True:
+            if takes == "memory":
+                held.append(b"x" * (1 << 28))
+
+    monkeypatch.setattr(verification, "build_report", build)
+    monkeypatch.setattr(verification, "MEMORY_BYTES", 1 << 30)
+    monkeypatch.setattr(verification, "CPU_S", 30.0 if takes == "memory" else 0.05)
+    (reason,) = refusals(report).values()
+    bound = "1 GiB of memory" if takes == "memory" else "0 minutes of CPU time"
+    assert reason == f"cannot be computed again in {bound}; a report needs far less"
+
+
+def test_a_version_that_is_a_flood_of_text_is_cut_off(report: Signed) -> None:
+    edit_json(report.path / files.ENVIRONMENT, lambda e: e["provenance"]["producer"].update(version="9" * 100_000))
+    report.sign_again()
+    found = report.verify()
+    assert all(len(finding.remedy) < 300 for finding in found.findings)
+    assert found.findings[0].remedy.startswith("streamproof 999")
+
+
 def test_another_version_says_so_and_its_pages_are_not_compared(
     report: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
