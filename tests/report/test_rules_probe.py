@@ -79,9 +79,7 @@ RIGHT, WRONG = {104: -0.1, 7: -3.0}, {7: -0.1, 104: -3.0}
     ],
     ids=["after B", "once from the cache", "whenever it comes from the cache"],
 )
-def test_another_answer_makes_the_run_invalid(
-    replies: dict[str, Any], cached_row: dict[int, float], rule: str
-) -> None:
+def test_another_answer_makes_the_run_invalid(replies: dict[str, Any], cached_row: dict[int, float], rule: str) -> None:
     odds = (make_odds(4, cached_row), make_odds(4, RIGHT, cached=False))
     trial = make_trial(odds=odds, **replies)
     report = build_report(evidence(make_probed("before", trial), after_ladder(trial)))
