@@ -79,6 +79,7 @@ _MARKERS: Final[tuple[tuple[str, Stage], ...]] = (
     ("Initializing an LLM engine", Stage.DEVICE),  # the engine before V1
     ("distributed_init_method=", Stage.DEVICE),  # where the log begins too late for the line above
     ("Starting to load model", Stage.WEIGHTS),
+    ("Loading model from scratch", Stage.WEIGHTS),  # the second model runner
     ("Loading safetensors checkpoint shards", Stage.WEIGHTS),
     ("Loading weights took", Stage.WEIGHTS),
     ("Model loading took", Stage.PROFILE),
@@ -118,7 +119,7 @@ class LogFacts:
     Attributes:
         attention_block_size: tokens of a block, where the engine had to set it (hybrid models).
         graphs: the CUDA graphs that the engine really captures, after its own rounding and dropping
-            ("PIECEWISE=51 (largest=512), FULL=51 (largest=512)").
+            ("PIECEWISE=51 (largest=512), FULL=51 (largest=512)"; without the largest where only bars tell).
         weights_gib: memory that the weights take.
         kv_cache_tokens: tokens that the KV cache holds.
         compile_s: seconds that torch.compile took, all parts together.
@@ -135,6 +136,8 @@ class LogFacts:
 
 _BLOCK_SIZE: Final = re.compile(r"Setting attention block size to (\d+) tokens")
 _GRAPHS: Final = re.compile(r"Profiling CUDA graph memory: (.+)$")
+_CAPTURED: Final = re.compile(r"^Capturing CUDA graphs \((\w+)\):\s+100%\|[^|]*\|\s*(\d+)/\2\b")
+"""The end of a bar, for starts that estimate no graph memory and so do not say what they will capture."""
 _WEIGHTS: Final = re.compile(r"Model loading took ([\d.]+) GiB")
 _KV_TOKENS: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 _COMPILE: Final = re.compile(r"torch\.compile took ([\d.]+) s in total")
@@ -155,6 +158,7 @@ class StartUp:
         self.stage = Stage.LAUNCH
         self.detail = ""
         self.facts = LogFacts()
+        self._captured: dict[str, str] = {}
         self._began: list[tuple[Stage, float]] = [(Stage.LAUNCH, 0.0)]
 
     def feed(self, line: LogLine, at_s: float) -> None:
@@ -166,6 +170,8 @@ class StartUp:
                 break
         if bar := _BAR.match(message):
             self.detail = bar["done"]
+        if captured := _CAPTURED.match(message):
+            self._note_captured(captured[1], captured[2])
         self._note(message)
 
     def stages(self, end_s: float) -> tuple[StageTime, ...]:
@@ -182,6 +188,13 @@ class StartUp:
             self.stage = stage
             self.detail = ""
             self._began.append((stage, at_s))
+
+    def _note_captured(self, mode: str, count: str) -> None:
+        """A bar of captures is full; a line that said what will be captured, sizes and all, is kept."""
+        if self.facts.graphs is None or self._captured:
+            self._captured[mode] = count
+            told = ", ".join(f"{each}={number}" for each, number in self._captured.items())
+            self.facts = replace(self.facts, graphs=told)
 
     def _note(self, message: str) -> None:
         if found := _BLOCK_SIZE.search(message):

@@ -35,6 +35,31 @@ def test_a_healthy_start_on_a_gpu_goes_through_every_stage() -> None:
     )
 
 
+def test_a_start_of_the_second_model_runner_which_says_other_things() -> None:
+    """It estimates no graph memory, so that only the bars tell what was captured."""
+    start_up = follow("h200-v2-runner")
+    assert names(start_up) == [
+        "launch",
+        "config-validation",
+        "device-init",
+        "weight-load",
+        "profile-run",
+        "serving-KV-alloc",
+        "kernel-warmup/JIT",
+        "graph-capture",
+        "sampler/logits",
+        "server-start",
+    ]
+    assert start_up.facts == LogFacts(
+        attention_block_size=2160,
+        graphs="PIECEWISE=14, FULL=7",
+        weights_gib=34.13,
+        kv_cache_tokens=2_551_085,
+        compile_s=5.45,
+        prefix_caching=True,
+    )
+
+
 def test_a_healthy_start_on_a_cpu() -> None:
     start_up = follow("cpu-healthy")
     assert start_up.stage is Stage.READY
