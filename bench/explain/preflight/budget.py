@@ -53,7 +53,7 @@ class Budget:
         forward: peak of a step of `max_num_batched_tokens`.
         sampler: peak of sampling for `max_num_seqs` sequences, with what the step keeps.
         non_torch: beside the allocator.
-        graph_pool: vLLM's estimate for all graphs.
+        graph_pool: vLLM's estimate for all graphs; 0 where it makes none, and they come out of the headroom.
         scratch: KV cache that exists only while graphs are profiled.
         rejection: float32 logits of every drafted and every new token, at run time.
         available: left for the KV cache; below zero where nothing is.
@@ -111,7 +111,7 @@ def budget_of(shapes: ModelShapes, settings: Settings, captures: Captures, cache
     forward = forward_peak(shapes, settings.max_num_batched_tokens) if card else 0
     sampler = sampler_peak(shapes, settings) if card else 0
     non_torch = round(card.non_torch_gib * GIB) if card else 0
-    pool = graph_pool(captures) if card else 0
+    pool = graph_pool(captures) if card and settings.graphs_estimated else 0
     left = share - sum(p.total for p in parts) - rotary - max(forward, sampler) - non_torch - pool
     available = left if settings.kv_cache_bytes is None else settings.kv_cache_bytes
     return Budget(
@@ -134,9 +134,9 @@ def scratch_blocks(settings: Settings, captures: Captures) -> int:
     """Blocks of the cache for graph profiling: one a sequence, before 0.26.0 one for each token of the largest graph.
 
     `_init_minimal_kv_cache_for_profiling` in gpu_model_runner.py. It looks at the largest size before that is rounded,
-    and a cache whose size is given is not profiled at all.
+    and a cache whose size is given is not profiled at all, nor is any by the second model runner.
     """
-    if not captures.graphs or settings.kv_cache_bytes is not None:
+    if not captures.graphs or settings.kv_cache_bytes is not None or not settings.graphs_estimated:
         return 0
     largest = max(size for size in captures.asked if size <= settings.max_num_batched_tokens)
     return min(settings.max_num_seqs, largest) if settings.release.scratch_per_sequence else largest

@@ -253,8 +253,12 @@ def spending_lines(basis: Basis, facts: StartFacts) -> Iterator[Line]:
         value=budget.graph_pool,
         unit="bytes",
         how=f"{POOL_FIXED / GIB:.2f} GiB + {POOL_PER_GRAPH >> 20} MiB a graph + {POOL_PER_TOKEN / 1000:.0f} kB a token "
-        "of the largest",
-        source="solved from three H200 starts of this model; nothing else checks it",
+        "of the largest"
+        if settings.graphs_estimated
+        else "the second model runner estimates none: graphs come out of what is outside the share",
+        source="solved from three H200 starts of this model; nothing else checks it"
+        if settings.graphs_estimated
+        else "vllm/v1/worker/gpu/model_runner.py, profile_cudagraph_memory",
         measured=_gib(facts.pool_estimated),
         rounding=_CENT,
     )

@@ -71,6 +71,7 @@ class Settings:
         graph_mode: `cudagraph_mode` as asked for; the engine may lower it.
         capture_sizes: as asked for; None for the engine's own list.
         max_capture: as asked for; None for the engine's own.
+        graphs_estimated: the start estimates the memory of graphs and keeps it free. The second model runner does not.
         tensor, data: GPUs that share a data-parallel rank, and such ranks.
         expert_parallel: whole experts are divided among the GPUs, instead of each one by its width.
         defaulted: names of the settings above that the recipe does not give.
@@ -96,6 +97,7 @@ class Settings:
     graph_mode: GraphMode
     capture_sizes: tuple[int, ...] | None
     max_capture: int | None
+    graphs_estimated: bool
     tensor: int
     data: int
     expert_parallel: bool
@@ -180,6 +182,7 @@ def settings_of(recipe: Recipe) -> Settings:
         graph_mode="NONE" if cpu or flags.optional("enforce_eager", bool) else _graph_mode(compilation),
         capture_sizes=sizes,
         max_capture=_max_capture(given, compilation),
+        graphs_estimated=recipe.engine.env.get("VLLM_USE_V2_MODEL_RUNNER") != "1",
         tensor=parallel.tensor,
         data=parallel.data,
         expert_parallel=flags.optional("enable_expert_parallel", bool) or False,

@@ -164,3 +164,11 @@ def test_estimates_grow_with_what_they_estimate() -> None:
     assert sampler_peak(full_size(), replace(settings, max_num_seqs=2048)) > sampler_peak(full_size(), settings)
     assert graph_pool(basis("h200-fp8").captures) > graph_pool(basis("h200-fp8-dummy").captures) > GIB // 2
     assert graph_pool(basis("cpu").captures) == 0
+
+
+def test_the_second_model_runner_keeps_nothing_free_for_graphs() -> None:
+    """`profile_cudagraph_memory` of its model_runner.py gives 0."""
+    first = basis("h200-fp8-dummy").budget
+    second = basis("h200-fp8-dummy", ("engine.env.VLLM_USE_V2_MODEL_RUNNER", "'1'")).budget
+    assert (second.graph_pool, second.scratch) == (0, 0)
+    assert second.available == first.available + first.graph_pool
