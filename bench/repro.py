@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rich.console import Console
@@ -50,6 +47,7 @@ from bench.report.model import Producer, Report
 from bench.report.trust.choose import attester, can_sign
 from bench.report.trust.means import Means
 from bench.resident_run import ResidentRun
+from bench.signals import sigterm_is_ctrl_c
 from bench.summary import summary
 from bench.turns import Ladder, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
@@ -327,20 +325,6 @@ class _Job:
             run=number,
             clock=self._clock.now,
         )
-
-
-@contextmanager
-def sigterm_is_ctrl_c() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does, also while no event loop runs."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _producer(client: Client) -> Producer:

@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from bench.release.series import UNITS, rows_of
 from bench.report.render import words
-from bench.report.render.charts import Axis, Plot, seconds_axis, tag
+from bench.report.render.charts import Plot, seconds_axis, tag
 from bench.report.render.drawings import BUDGET_S
+from bench.report.render.figure_latency import load_axis
 from bench.report.render.html import STYLE
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _panel(unit: str, curves: Sequence[_Curve], top: float) -> Iterator[Markup]:
     limits = sorted({limit for curve in curves for limit in _limits(curve, unit, loads)})
     ends = [end for curve in curves for row in curve.rows for end in (row.value_s, row.high_s) if end is not None]
     highest = max([*ends, BUDGET_S, *(limit for _, limit, _ in limits)])
-    plot = Plot(_load_axis(loads), seconds_axis(highest), height=PLANE_PX)
+    plot = Plot(load_axis(loads), seconds_axis(highest), height=PLANE_PX)
     plot.grid(x_title=unit)
     plot.level(BUDGET_S, "budget")
     for load, limit, name in limits:
@@ -189,14 +190,3 @@ def _limits(curve: _Curve, unit: str, loads: Sequence[int]) -> Iterator[tuple[in
         load = getattr(claim.point, kind)
         if claim.metric == "e2e" and claim.quantile == 0.95 and load in loads:
             yield load, claim.limit_s, claim.id
-
-
-def _load_axis(loads: Sequence[int]) -> Axis:
-    """Ticks at the loads that were measured, and nowhere else; labels left out where they would touch."""
-    room = max((loads[-1] - loads[0]) * 0.08, 0.5)
-    low, high = loads[0] - room, loads[-1] + room
-    ticks: list[tuple[float, str]] = []
-    for load in reversed(loads):
-        if not ticks or (ticks[-1][0] - load) / (high - low) >= 0.07:
-            ticks.append((load, f"{load:,}"))
-    return Axis(low, high, tuple(reversed(ticks)))

@@ -21,8 +21,9 @@ from bench.observe.environment import describe_environment
 from bench.plan import Host, engine_kind, plan_run
 from bench.process_run import ProcessRun
 from bench.report import folder_files as files
-from bench.repro import Wishes, reproduce, sigterm_is_ctrl_c
+from bench.repro import Wishes, reproduce
 from bench.resident_run import ResidentRun
+from bench.signals import sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Callable

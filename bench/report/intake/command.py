@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,11 @@ from bench.report.verify import refused
 from bench.report.verify_files import RefusedError
 from bench.report.verify_show import check_and_show, show
 from bench.report.verify_text import printable
+from bench.signals import sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from types import FrameType
 
     from bench.report.intake.place import Wishes
     from bench.report.keys import TrustedIdentity
@@ -54,7 +53,7 @@ def verify_place(  # noqa: PLR0913  whom the user trusts, and how they want it t
     named = printable(place, 300)
     try:
         with (
-            _ended_by_sigterm(),
+            sigterm_is_ctrl_c(),
             _progress(console, shown=is_address(place) and not as_json) as tell,
             brought(place, wishes, tell) as report,
         ):
@@ -90,17 +89,3 @@ def _progress(console: Console, *, shown: bool) -> Iterator[Callable[[int, int |
     finally:
         if bar.live.is_started:
             bar.stop()
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends us as Ctrl-C does, so that no temporary folder is left."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -54,7 +54,7 @@ def latency_figure(points: Sequence[PointReport], limits: Sequence[Limit], budge
         + [limit.limit_s for limit in limits]
         + [budget_s]
     )
-    plot = Plot(_load_axis([load for load, _ in placed]), seconds_axis(highest), height=HEIGHT_PX)
+    plot = Plot(load_axis([load for load, _ in placed]), seconds_axis(highest), height=HEIGHT_PX)
     plot.grid(x_title=unit, y_title="E2E")
     plot.level(budget_s, "budget")
     for limit in limits:
@@ -96,7 +96,7 @@ def _series(plot: Plot, name: str, placed: Sequence[tuple[int, Latency]]) -> Non
         plot.dot((load, found.value), name, title, shift_px=shift)
 
 
-def _load_axis(loads: Sequence[int]) -> Axis:
+def load_axis(loads: Sequence[int]) -> Axis:
     """Ticks at the loads that were measured, and nowhere else; labels left out where they would touch."""
     room = max((loads[-1] - loads[0]) * 0.08, 0.5)
     low, high = loads[0] - room, loads[-1] + room

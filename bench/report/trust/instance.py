@@ -16,6 +16,14 @@ ENVIRONMENT: Final = "STREAMPROOF_SIGSTORE_INSTANCE"
 """Environment variable that names a file as `--instance` does."""
 
 
+def not_installed() -> StreamproofError:
+    """Says that the extra with sigstore's library is missing, and how to get it."""
+    return StreamproofError(
+        "a keyless signature needs the package sigstore, which is not installed here",
+        remedy="Install the extra: uv sync --extra release.",
+    )
+
+
 def instance_file() -> Path | None:
     """The instance that the environment names; None for the public one."""
     named = os.environ.get(ENVIRONMENT)
@@ -37,10 +45,7 @@ def read(path: Path | None, *, offline: bool) -> ClientTrustConfig:
         from sigstore.errors import Error  # noqa: PLC0415  an extra: only keyless signatures need it
         from sigstore.models import ClientTrustConfig  # noqa: PLC0415  as above
     except ImportError as error:
-        raise StreamproofError(
-            "a keyless signature needs the package sigstore, which is not installed here",
-            remedy="Install the extra: uv sync --extra release.",
-        ) from error
+        raise not_installed() from error
     if path is None:
         # It warns that it asks nobody for newer roots: that is what offline means.
         logging.getLogger("sigstore._internal.tuf").setLevel(logging.ERROR)

@@ -73,10 +73,7 @@ def can_sign() -> None:
     try:
         import sigstore.sign  # noqa: F401, PLC0415  is it installed?
     except ImportError as error:
-        raise StreamproofError(
-            "a keyless signature needs the package sigstore, which is not installed here",
-            remedy="Install the extra: uv sync --extra release.",
-        ) from error
+        raise instances.not_installed() from error
     _token()
 
 
