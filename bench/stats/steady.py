@@ -30,6 +30,9 @@ FEWEST_BATCHES: Final = 20
 WATCHED: Final = (0.5, 0.95)
 """The percentiles that a leaked ramp must not move."""
 
+BEGINNING: Final = 0.25
+"""Of a window: the ramp before it is over when it begins, so what leaks into it is short against it."""
+
 CONFIDENCE: Final = 0.99
 """Of the interval that they must stay in. A false alarm makes a whole measurement invalid, so it has to be rare."""
 
@@ -66,7 +69,7 @@ def is_steady(runs: Sequence[NDArray[np.float64]]) -> bool | None:
     samples as those behind the cut are worth (`bench.stats.clustered`; with the beginning in it, a ramp would excuse
     itself). Of points without a ramp 1 in 100 fails where samples are independent (normal, exponential, lognormal; 100
     and more), 1 in 40 where each has half of the one before, and 1 in 16 where it has nine tenths (1 in 5 if they were
-    taken for independent). Of points whose first tenth is twice as slow 9 in 10 fail at 200 independent samples, and
+    taken for independent). Of points whose first tenth is twice as slow 4 in 5 fail at 200 independent samples, and
     half of those whose first twentieth is, at 400. A slow drift
     through the whole window is not what this looks for.
 
@@ -75,8 +78,8 @@ def is_steady(runs: Sequence[NDArray[np.float64]]) -> bool | None:
 
     Returns:
         The verdict; None without runs, where one has fewer than 100 values, or where a figure moves but the minimum
-        lies at the end of the search: then no end of a warm-up was found in the first half (a disturbance later on, or
-        a drift), and MSER's own advice is to measure longer.
+        lies beyond the first quarter: what is so long is no beginning (a disturbance later on, a drift, a load that
+        happened to be denser for half of the window), and MSER's own advice is to measure longer.
     """
     cuts = [mser5(series) for series in runs]
     whole = Sample.of(np.concatenate(runs)) if runs else Sample(np.empty(0), 0)
@@ -85,12 +88,11 @@ def is_steady(runs: Sequence[NDArray[np.float64]]) -> bool | None:
         return None
     if all(_stays(whole, rest, q) for q in WATCHED):
         return True
-    return None if any(cut == _furthest(series) for series, cut in zip(runs, cuts, strict=True)) else False
-
-
-def _furthest(series: NDArray[np.float64]) -> int:
-    """The largest cut that `mser5` considers."""
-    return len(series) // BATCH // 2 * BATCH
+    return (
+        None
+        if any(cut is not None and cut > BEGINNING * len(series) for series, cut in zip(runs, cuts, strict=True))
+        else False
+    )
 
 
 def _stays(whole: Sample, rest: Sequence[NDArray[np.float64]], q: float) -> bool:

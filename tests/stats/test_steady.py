@@ -93,7 +93,7 @@ def test_requests_that_wait_together_are_steady(n: int, kept: float, most: float
 
 
 @pytest.mark.parametrize(
-    ("n", "runs", "leaked", "least"), [(200, 1, 0.1, 0.9), (400, 1, 0.05, 0.5), (400, 3, 0.05, 0.99)]
+    ("n", "runs", "leaked", "least"), [(200, 1, 0.1, 0.8), (400, 1, 0.05, 0.5), (400, 3, 0.05, 0.95)]
 )
 def test_a_slow_beginning_is_seen(n: int, runs: int, leaked: float, least: float) -> None:
     def draw(rng: np.random.Generator) -> list[Series]:
@@ -121,7 +121,7 @@ def test_a_stall_in_the_middle_is_no_ramp() -> None:
 def test_a_fast_beginning_counts_as_well() -> None:
     # An engine that starts idle and fills up: the first requests flatter the median.
     rng = np.random.default_rng(2)
-    assert is_steady([np.concatenate((rng.normal(0.2, 0.01, 150), rng.normal(1.0, 0.05, 250)))]) is False
+    assert is_steady([np.concatenate((rng.normal(0.2, 0.01, 90), rng.normal(1.0, 0.05, 310)))]) is False
 
 
 def test_a_window_that_changes_after_its_middle_has_no_warm_up_to_find() -> None:
@@ -130,3 +130,12 @@ def test_a_window_that_changes_after_its_middle_has_no_warm_up_to_find() -> None
     window = np.concatenate((rng.normal(0.2, 0.01, 220), rng.normal(0.3, 0.01, 180)))
     assert mser5(window) == 200
     assert is_steady([window]) is None
+
+
+def test_what_is_longer_than_a_quarter_is_no_beginning() -> None:
+    """Four streams on two cores, whose seed makes them speak more often in the first 40 % of the window."""
+    rng = np.random.default_rng(5)
+    for share, verdict in ((0.2, False), (0.4, None)):
+        window = rng.normal(0.19, 0.02, 280)
+        window[: int(280 * share)] += 0.03
+        assert is_steady([window]) is verdict
