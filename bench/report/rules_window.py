@@ -44,7 +44,7 @@ def beginning_decides_nothing(measurement: Measurement) -> list[Check]:
         ),
         None: Finding(
             "unknown",
-            f"fewer than {BATCH * FEWEST_BATCHES} complete replies in a window, or it does not settle in its first quarter",
+            f"a window has under {BATCH * FEWEST_BATCHES} complete replies, or does not settle in its first quarter",
             expected,
             "Lengthen load.steady_s; on a machine that others use as well, measure again when it is quiet.",
         ),
