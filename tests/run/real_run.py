@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench.report import folder_files as files
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +58,16 @@ def outcome(process: subprocess.Popen[str], base: Path, target: str) -> RealRun:
     assert made.is_dir(), err
     (folder,) = made.iterdir()
     return RealRun(base, process.returncode, folder, json.loads((folder / files.REPORT).read_bytes()), err)
+
+
+def engine_processes(folder: Path) -> list[psutil.Process]:
+    """Every process that writes this run's engine log."""
+    log = str(folder / files.engine_log(0))
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(log == file.path for file in process.open_files()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

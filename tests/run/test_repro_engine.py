@@ -11,23 +11,10 @@ import pytest
 
 from bench.report import folder_files as files
 from bench.report.rules_probe import ANSWERED, REPEATED, RULES
-from tests.run.real_run import SHORT, RealRun, bench, outcome, repro
+from tests.run.real_run import SHORT, RealRun, bench, engine_processes, outcome, repro
 
 pytestmark = pytest.mark.engine
 SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
-
-
-def engine_processes(folder: Path) -> list[psutil.Process]:
-    """Every process that writes this run's engine log, and all that descend from them."""
-    log = str(folder / files.engine_log(0))
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(log == file.path for file in process.open_files()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 @pytest.fixture(params=["cpu", "cpu-mtp"])

@@ -19,6 +19,7 @@ import pytest
 
 from bench.report import folder_files as files
 from quantize.checkpoint import TOY
+from tests.run.real_run import engine_processes
 from tests.run.repro_client import ROOT
 
 if TYPE_CHECKING:
@@ -78,19 +79,6 @@ def start(recipe: Path, tmp_path: Path) -> subprocess.Popen[str]:
 def folder_of(tmp_path: Path) -> Path:
     (folder,) = (tmp_path / "reports" / "two-ranks").iterdir()
     return folder
-
-
-def engine_processes(folder: Path) -> list[psutil.Process]:
-    """Every process that writes this run's engine log."""
-    log = str(folder / files.engine_log(0))
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(log == file.path for file in process.open_files()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 def test_two_ranks_are_measured_as_one_engine(recipe: Path, tmp_path: Path) -> None:
