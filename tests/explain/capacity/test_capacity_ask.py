@@ -1,9 +1,9 @@
-"""The question of `just capacity`."""
+"""The questions of `just capacity`."""
 
 import pytest
 
 from bench.errors import UsageError
-from bench.explain.capacity.ask import UP_TO, question
+from bench.explain.capacity.ask import ERROR, UP_TO, questions
 from bench.explain.search.question import Question
 from bench.explain.slo.parse import parse_slo
 from recipes.load import load_recipe
@@ -14,7 +14,19 @@ SLO = parse_slo("e2e:p95:1s")
 def ask(ladder: str = "[{streams = 4}, {streams = 6}]", **changes: int | None) -> Question:
     options: dict[str, int | None] = {"lowest": None, "highest": None, "step": 1, "looks": 5, "most_points": 40}
     recipe = load_recipe("cpu", {"load.ladder": ladder})
-    return question(recipe, SLO, **(options | changes))  # type: ignore[arg-type]
+    (asked,) = questions(recipe, [SLO], **(options | changes))  # type: ignore[arg-type]
+    return asked
+
+
+def test_several_limits_share_the_chance_of_being_wrong() -> None:
+    recipe = load_recipe("cpu", {"load.ladder": "[{streams = 4}]"})
+    limits = [SLO, parse_slo("e2e:p95:500ms")]
+    both = questions(recipe, limits, lowest=None, highest=None, step=1, looks=5, most_points=40)
+    assert [each.slo for each in both] == limits
+    assert [each.error for each in both] == [ERROR / 2, ERROR / 2]
+    assert ask().error == ERROR
+    with pytest.raises(UsageError, match="e2e:p95:1s is there twice"):
+        questions(recipe, [SLO, SLO], lowest=None, highest=None, step=1, looks=5, most_points=40)
 
 
 def test_it_begins_where_the_ladder_does() -> None:
