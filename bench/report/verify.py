@@ -65,6 +65,7 @@ class Verification:
         signed: when it was signed; None where nobody says.
         report: the report, only when every figure and verdict in it was computed again and found the same.
         notes: what was not checked, and why.
+        evidence: what `report` was computed from; None where that is.
     """
 
     folder: str
@@ -74,6 +75,7 @@ class Verification:
     signed: Signed | None
     report: Report | None
     notes: tuple[str, ...]
+    evidence: Evidence | None = None
 
     @property
     def verified(self) -> bool:
@@ -101,15 +103,36 @@ def verify(folder: Path, trusted: Mapping[str, TrustedKey], *, named: str = "") 
             check.run(opened, trusted)
     except RefusedError as error:
         findings = error.findings
+    computed = FIGURES in check.passed
     return Verification(
         folder=named or str(folder),
         passed=tuple(check.passed),
         findings=findings,
         key=check.key,
         signed=check.signed,
-        report=None if FIGURES not in check.passed else check.report,
+        report=check.report if computed else None,
         notes=tuple(check.notes),
+        evidence=check.evidence if computed else None,
     )
+
+
+def recompute(folder: Path) -> tuple[Evidence, Report]:
+    """What the evidence in a folder gives, whoever made it and whatever its `report.json` says.
+
+    No signature is looked at, and no other file; all else is as hostile, and as bounded, as in `verify`.
+
+    Args:
+        folder: the report's folder; anybody may have made it.
+
+    Raises:
+        RefusedError: there is no such evidence, or none that a measurement could have left.
+    """
+    with HostileFolder(folder) as opened:
+        contents = {name: opened.read(name) for name in files.EVIDENCE}
+    with _bounded():
+        evidence = _read_evidence(contents)
+        with _computing():
+            return evidence, build_report(evidence)
 
 
 def refused(named: str, findings: tuple[Finding, ...]) -> Verification:
@@ -131,6 +154,7 @@ class _Check:
     key: Signatory | None = None
     signed: Signed | None = None
     report: Report | None = None
+    evidence: Evidence | None = None
 
     def run(self, folder: HostileFolder, trusted: Mapping[str, TrustedKey]) -> None:
         names = folder.names()
@@ -152,7 +176,7 @@ class _Check:
         attested: Attested,
         trusted: Mapping[str, TrustedKey],
     ) -> None:
-        evidence = _read_evidence(contents)
+        self.evidence = evidence = _read_evidence(contents)
         self.passed.append(EVIDENCE)
         self.report = _check_figures(contents[files.REPORT], evidence, attested)
         self.passed.append(FIGURES)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench.errors import StreamproofError, UsageError
 from bench.explain.compare.outcome import SideFacts
 from bench.report import folder_files as files
-from bench.report.build import build_report
-from bench.report.folder_evidence import evidence_of, read_records
 from bench.report.measurement import Measurement, Place
-from bench.report.verify import verify
+from bench.report.verify import recompute, verify
+from bench.report.verify_files import HostileFolder, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from bench.report.evidence import Evidence
     from bench.report.keys import TrustedKey
     from bench.report.model import Report
+    from bench.report.verify_files import Finding
     from recipes.schema import Point
 
 
@@ -36,7 +36,7 @@ class Side:
     Attributes:
         name: its folder, as it was named.
         evidence: as read.
-        report: computed from it, whatever its `report.json` says.
+        report: what was computed from it, whatever its `report.json` says; where that is verified, the two are one.
         unverified: why it is not verified; None where it is.
         identity: the same for two copies of one report.
         remark: what of it was not verified besides, and decides no figure; empty where nothing.
@@ -111,15 +111,16 @@ class Side:
 
 
 def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bool = False) -> Side:
-    """Verifies a report's folder and reads it.
+    """Verifies a report's folder, and takes what it was computed from.
 
     Signature, digests, evidence and figures must hold. Pages that another commit drew differently decide no figure:
     they are remarked, and the report is taken.
 
     Args:
-        folder: of the report.
+        folder: of the report; anybody may have made it.
         trusted: keys by id.
-        unverified: take a report that cannot be verified too; its figures are computed from its records all the same.
+        unverified: take a report that cannot be verified too; its figures are computed from its records all the same,
+            within the bounds of a verification.
 
     Raises:
         UsageError: no report is there.
@@ -131,7 +132,7 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
             remedy=f"Name the folder of a report. If its run was cut off: just finish {folder}",
         )
     found = verify(folder, trusted)
-    seen = "; ".join(f"{finding.file} {finding.reason}" for finding in found.findings[:3])
+    seen = _told(found.findings[:3])
     why = seen if found.report is None else None
     if why is not None and not unverified:
         remedies = [finding.remedy for finding in found.findings if finding.remedy][:1]
@@ -140,19 +141,15 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
             remedy=" ".join([*remedies, f"See: just verify {folder}. --unverified takes it as it is, and says so."]),
         )
     try:
-        raw = {name: (folder / name).read_bytes() for name in (files.RECIPE, files.ENVIRONMENT, files.OBSERVATIONS)}
-        evidence = evidence_of(
-            raw[files.RECIPE], raw[files.ENVIRONMENT], raw[files.OBSERVATIONS], read_records(folder / files.RECORDS)
-        )
-        identity = f"{files.sha256(raw[files.OBSERVATIONS])} {files.file_sha256(folder / files.RECORDS)}"
-        report = build_report(evidence)
-    except StreamproofError:
-        raise
-    except OSError as error:
-        raise StreamproofError(f"cannot read {error.filename}: {error.strerror}", remedy=_DAMAGED) from error
-    except Exception as error:  # what was not verified may hold anything
+        if found.report is None or found.evidence is None:
+            evidence, report = recompute(folder)
+        else:
+            evidence, report = found.evidence, found.report
+        identity = _identity(folder)
+    except RefusedError as error:
         raise StreamproofError(
-            f"{folder} gives no report: {type(error).__name__} while it was computed", remedy=_DAMAGED
+            f"{folder} cannot be taken as it is either: {_told(error.findings)}.",
+            remedy="It was changed or damaged after it was written, or made to do harm.",
         ) from error
     return Side(
         name=str(folder),
@@ -164,4 +161,10 @@ def read_side(folder: Path, trusted: Mapping[str, TrustedKey], *, unverified: bo
     )
 
 
-_DAMAGED: Final = "It was changed or damaged after it was written."
+def _told(findings: Iterable[Finding]) -> str:
+    return "; ".join(f"{finding.file} {finding.reason}" for finding in findings)
+
+
+def _identity(folder: Path) -> str:
+    with HostileFolder(folder) as opened:
+        return " ".join(opened.sha256(name) for name in (files.OBSERVATIONS, files.RECORDS))
