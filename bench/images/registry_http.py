@@ -73,6 +73,17 @@ class Answer:
         return self.headers.get("Content-Type", "").partition(";")[0].strip()
 
 
+class _Session(requests.Session):
+    """Reads nothing of a redirect but where it leads: requests would read its whole body, however long that is."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """As the base has it; the answer is then closed."""
+        target = super().get_redirect_target(resp)
+        if target is not None:
+            resp.close()
+        return target
+
+
 class RegistryConnection:
     """Fetches. Nothing is asked twice, and no registry that did not answer is asked again.
 
@@ -84,7 +95,7 @@ class RegistryConnection:
     def __init__(self, credentials: Callable[[str], Credentials | None], accept: str) -> None:
         self._credentials = credentials
         self._accept = accept
-        self._session = requests.Session()
+        self._session = _Session()
         self._answers: dict[str, Answer] = {}
         self._logins: dict[tuple[str, str], AuthBase] = {}
         self._silent: dict[str, NotAskedError] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,30 @@ def test_nothing_is_asked_twice() -> None:
         for tag in ("v1", "v2", "v1"):
             assert registries.resolve(parse_reference(f"{server.address}/a:{tag}")).linux_amd64 == digest(inner)
         assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize("length", ["", "Content-Length: 9999999999\r\n", "Transfer-Encoding: chunked\r\n"])
+def test_the_body_of_a_redirect_is_not_read(length: str) -> None:
+    """It comes on and on; who reads all of it, as requests does, has it all in memory."""
+    most, sent = 128 << 20, 0
+
+    def lead_astray(target: str) -> None:
+        nonlocal sent
+        connection, _ = server.accept()
+        with connection, suppress(OSError):  # the other side hangs up
+            connection.recv(1 << 16)
+            connection.sendall(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\n{length}\r\n".encode())
+            while sent < most:
+                connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+                sent += 1 << 16
+
+    with web(lambda *_: manifest(manifests=[])) as there, socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=lead_astray, args=(f"http://{there.address}/v2/a/manifests/v1",))
+        thread.start()
+        assert ask(f"127.0.0.1:{server.getsockname()[1]}", "a:v1").linux_amd64 is None
+        thread.join()
+    assert len(there.asked) == 1
+    assert sent < most / 2  # what a connection holds that nobody reads from
 
 
 def asked_for_a_token(server: Web) -> list[dict[str, str]]:
