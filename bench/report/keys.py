@@ -96,6 +96,10 @@ class TrustedKey:
     origin: str
     validity: Validity = ALWAYS
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """On its way to another process it is PEM: what cryptography holds cannot be pickled."""
+        return _trusted_again, (self.key_id, public_pem(self.public), self.origin, self.validity)
+
 
 @dataclass(frozen=True, slots=True)
 class TrustedIdentity:
@@ -168,6 +172,10 @@ def parse_public(pem: bytes, where: str) -> ec.EllipticCurvePublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise _not_a_key(where, "public")
     return key
+
+
+def _trusted_again(name: str, pem: bytes, origin: str, validity: Validity) -> TrustedKey:
+    return TrustedKey(name, parse_public(pem, origin), origin, validity)
 
 
 def keys_folder(environ: Mapping[str, str] | None = None) -> Path:

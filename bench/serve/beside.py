@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench.report.render import words
@@ -14,25 +15,33 @@ if TYPE_CHECKING:
     from bench.report.render.tables import Row
 
 
-def p95_table(reports: Mapping[str, Report]) -> Table:
-    """p95 of E2E with its interval: a row a point, a column a report.
+def p95_cells(report: Report) -> dict[str, Cell]:
+    """p95 of E2E with its interval, by the label of its point.
+
+    A search measures one point several times: its figures stand in its own page.
+    """
+    times = Counter(point.label for point in report.points)
+    return {
+        point.label: Cell(words.estimate(point.e2e.p95), words.interval(point.e2e.p95))
+        if times[point.label] == 1
+        else Cell(f"{times[point.label]:,} times")
+        for point in report.points
+    }
+
+
+def p95_table(reports: Mapping[str, Mapping[str, Cell]]) -> Table:
+    """A row a point, a column a report.
 
     Args:
-        reports: by the heading of their column.
+        reports: their p95 by label, by the heading of their column.
     """
-    labels = dict.fromkeys(point.label for report in reports.values() for point in report.points)
-    rows: list[Row] = [(label, *(_cell(report, label) for report in reports.values())) for label in labels]
+    labels = dict.fromkeys(label for cells in reports.values() for label in cells)
+    rows: list[Row] = [
+        (label, *(cells.get(label, Cell(words.ABSENT)) for cells in reports.values())) for label in labels
+    ]
     return Table(
         summary="p95 of E2E",
         caption="p95 of E2E with its interval, as a report has it. No change is judged here.",
         heads=("point", *reports),
         rows=tuple(rows),
     )
-
-
-def _cell(report: Report, label: str) -> Cell:
-    """A search measures one point several times: its figures stand in its own page."""
-    found = [point.e2e.p95 for point in report.points if point.label == label]
-    if len(found) != 1:
-        return Cell(f"{len(found)} times" if found else words.ABSENT)
-    return Cell(words.estimate(found[0]), words.interval(found[0]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from bench.errors import Exit, UsageError
+from bench.report.apart import Apart
 from bench.report.keys import trusted_keys
 from bench.report.render.words import plural
 from bench.report.trust.instance import instance_file
@@ -19,6 +20,7 @@ from bench.serve.catalogue import Catalogue
 from bench.serve.checker import Checker
 from bench.serve.server import Server
 from bench.serve.site import Site
+from bench.signals import sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,19 +46,19 @@ def serve(folder: Path, *, host: str, port: int, keys: Sequence[Path] = ()) -> E
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", remedy="Name a folder that holds reports, e.g. reports")
     trusted = trusted_keys(allow_list=ALLOW_LIST, extra=keys, instance=instance_file())
-    catalogue, checker = Catalogue(folder), Checker(trusted)
     console = Console(highlight=False)
-    with Server(host, port, Site(str(folder), catalogue, checker)) as server:
-        entries = catalogue.entries()
-        checker.start()
-        checker.ask(entries)
-        console.print(f"[bold]{server.url}[/]", soft_wrap=True)
-        console.print(Text(f"{plural(len(entries), 'report')} in {folder}; Ctrl-C ends it"))
-        if not server.loopback:
-            console.print("[yellow]Everybody who reaches this machine can read these reports: --host says so.[/]")
-        with _stopped_by_signals(server):
-            server.serve_forever()
-        checker.stop()
+    with sigterm_is_ctrl_c(), closing(Apart("bench.__main__", "bench.serve.site")) as apart:
+        catalogue, checker = Catalogue(folder, apart), Checker(trusted, apart)
+        with Server(host, port, Site(str(folder), catalogue, checker, apart)) as server:
+            entries = catalogue.entries()
+            checker.start()
+            checker.ask(entries)
+            console.print(f"[bold]{server.url}[/]", soft_wrap=True)
+            console.print(Text(f"{plural(len(entries), 'report')} in {folder}; Ctrl-C ends it"))
+            if not server.loopback:
+                console.print("[yellow]Everybody who reaches this machine can read these reports: --host says so.[/]")
+            with _stopped_by_signals(server):
+                server.serve_forever()
     console.print("stopped")
     return Exit.OK
 

@@ -1,7 +1,7 @@
-"""What the list shows of one folder: read as if somebody hostile had written it.
+"""What the list shows of one folder: read as if somebody hostile had written it, in a process of its own.
 
 Figures and verdicts are those of its own `report.json` until this server has verified it (`bench.serve.checker`); the
-list says which is which.
+list says which is which. What leaves that process is small, however long the texts in a file are.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
@@ -18,23 +19,29 @@ from bench.explain.ablate.folder import PAGE as ABLATION_PAGE
 from bench.explain.ablate.folder import SUMMARY
 from bench.explain.ablate.outcome import Ablation
 from bench.report import folder_files as files
+from bench.report.apart import Bounds
 from bench.report.model import SCHEMA_VERSION, Report
 from bench.report.render.gpus import hardware
 from bench.report.render.verdict import Headline, headline
 from bench.report.verify_json import HostileJsonError, strict_loads
-from bench.serve.hostile import RefusedFileError, Stamp, read_file, stamp_of
+from bench.report.verify_work import PLACES_LIMIT
+from bench.serve.beside import p95_cells
+from bench.serve.hostile import RefusedFileError, Stamp, read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from bench.report.render.tables import Cell
+
 Kind: TypeAlias = Literal["report", "capacity", "frontier", "ablation", "ablation run"]
-Validity: TypeAlias = Literal["valid", "invalid", "partial", "cannot be read"]
+Validity: TypeAlias = Literal["valid", "invalid", "partial", "cannot be read", "not read yet"]
 Verdict: TypeAlias = Literal[
     "reproduced", "not reproduced", "holds", "does not hold", "undecided", "nothing to compare", "none"
 ]
 
 KINDS: Final[tuple[Kind, ...]] = ("report", "capacity", "frontier", "ablation", "ablation run")
-VALIDITIES: Final[tuple[Validity, ...]] = ("valid", "invalid", "partial", "cannot be read")
+VALIDITIES: Final[tuple[Validity, ...]] = ("valid", "invalid", "partial", "cannot be read", "not read yet")
 VERDICTS: Final[tuple[Verdict, ...]] = (
     "reproduced",
     "not reproduced",
@@ -46,9 +53,34 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
 )
 UNKNOWN: Final = "unknown"
 
+READING: Final = Bounds(memory_bytes=1 << 30, cpu_s=10)
+"""Of one folder. One of 2,000 points, as many as a report may have, takes 0.4 s and 90 MB."""
+TEXT_LIMIT: Final = 300
+"""Letters of a text."""
+LINES_LIMIT: Final = 50
+LINE_LIMIT: Final = 1_000
+"""Lines of what a headline rests on, and letters of each."""
+
 
 class UnreadableError(Exception):
     """What lies there is no report of this version; the message says why, in words for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A folder that holds a report or an ablation, from outside.
+
+    Attributes:
+        path: of it.
+        place: below the served folder, as the file system has it.
+        stamp: what its files look like.
+        inside_ablation: whether it is one of the runs of an ablation.
+    """
+
+    path: Path
+    place: str
+    stamp: Stamp
+    inside_ablation: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +90,7 @@ class Entry:
     Attributes:
         id: of its place; stands in addresses, so that no part of a path ever comes from one.
         path: its folder. place: the same below the served folder, made safe to show.
-        stamp: what its files looked like when it was read.
+        stamp: what its files looked like before it was read.
         kind: what it is.
         page: name of the page that its maker left.
         title, target, hardware, started_at, fingerprint, made_by: as it says; empty where it says nothing.
@@ -66,7 +98,7 @@ class Entry:
         validity: what it says of itself.
         verdict: of its claims or searches, together.
         says: its headline; where it cannot be read, why.
-        report: all of it; None where it is none.
+        p95: of E2E by the label of its point.
     """
 
     id: str
@@ -85,7 +117,12 @@ class Entry:
     validity: Validity
     verdict: Verdict
     says: Headline
-    report: Report | None
+    p95: Mapping[str, Cell]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it is a report that could be read."""
+        return self.kind != "ablation" and self.validity not in {"cannot be read", "not read yet"}
 
 
 def id_of(place: str) -> str:
@@ -93,80 +130,91 @@ def id_of(place: str) -> str:
     return hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
 
 
-def read_entry(path: Path, place: str, *, inside_ablation: bool) -> Entry:
-    """Reads what lies in a folder that holds a report or an ablation; one that cannot be read says why.
+def read_entry(seen: Seen) -> Entry:
+    """Reads what lies in a folder; what cannot be read says why.
 
-    Args:
-        path: the folder.
-        place: below the served folder, as the file system has it.
-        inside_ablation: whether it is one of the runs of an ablation.
+    Raises:
+        MemoryError: it wants more than there is.
     """
-    stamp = stamp_of(path)
     try:
-        if any(name == SUMMARY for name, *_ in stamp):
-            return _ablation(path, place, stamp)
-        return _report(path, place, stamp, inside_ablation=inside_ablation)
+        if any(name == SUMMARY for name, *_ in seen.stamp):
+            return _ablation(seen)
+        return _report(seen)
     except (UnreadableError, RefusedFileError) as error:
-        return _unreadable(path, place, stamp, str(error))
+        return unreadable(seen, str(error))
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001  whatever a stranger's file does, the list goes on
-        return _unreadable(path, place, stamp, f"{type(error).__name__} while it was read")
+        return unreadable(seen, f"{type(error).__name__} while it was read")
 
 
-def _report(path: Path, place: str, stamp: Stamp, *, inside_ablation: bool) -> Entry:
-    report = _parse(path, files.REPORT, Report)
-    kind: Kind = "ablation run" if inside_ablation else "report"
+def _report(seen: Seen) -> Entry:
+    report = _parse(seen.path, files.REPORT, Report)
+    if len(report.points) > PLACES_LIMIT:
+        raise UnreadableError(f"it has {len(report.points):,} points; a report has at most {PLACES_LIMIT:,}")
+    kind: Kind = "ablation run" if seen.inside_ablation else "report"
     if report.searches:
         kind = "capacity" if report.searches[0].question.axis == "streams" else "frontier"
     return Entry(
-        id=id_of(place),
-        path=path,
-        place=shown_place(place),
-        stamp=stamp,
+        id=id_of(seen.place),
+        path=seen.path,
+        place=shown_place(seen.place),
+        stamp=seen.stamp,
         kind=kind,
         page=files.PAGE,
-        title=report.title,
-        target=report.target,
-        hardware=_hardware(path, report),
-        started_at=report.started_at,
-        fingerprint=report.fingerprint,
-        made_by=f"{report.producer.name} {report.producer.version}",
-        not_real=report.not_real,
+        title=_cut(report.title),
+        target=_cut(report.target),
+        hardware=_cut(_hardware(seen.path, report)),
+        started_at=_cut(report.started_at),
+        fingerprint=_cut(report.fingerprint),
+        made_by=_cut(f"{report.producer.name} {report.producer.version}"),
+        not_real=_lines(report.not_real, TEXT_LIMIT),
         validity="partial" if report.partial else "valid" if report.valid else "invalid",
         verdict=_verdict(report),
-        says=headline(report),
-        report=report,
+        says=_short(headline(report)),
+        p95={_cut(label): each for label, each in p95_cells(report).items()},
     )
 
 
-def _ablation(path: Path, place: str, stamp: Stamp) -> Entry:
-    ablation = _parse(path, SUMMARY, Ablation)
+def _ablation(seen: Seen) -> Entry:
+    ablation = _parse(seen.path, SUMMARY, Ablation)
     return Entry(
-        id=id_of(place),
-        path=path,
-        place=shown_place(place),
-        stamp=stamp,
+        id=id_of(seen.place),
+        path=seen.path,
+        place=shown_place(seen.place),
+        stamp=seen.stamp,
         kind="ablation",
         page=ABLATION_PAGE,
-        title=ablation.title,
-        target=ablation.target,
+        title=_cut(ablation.title),
+        target=_cut(ablation.target),
         hardware=UNKNOWN,
         started_at="",
         fingerprint="",
         made_by="",
-        not_real=ablation.not_real,
+        not_real=_lines(ablation.not_real, TEXT_LIMIT),
         validity="valid" if ablation.complete else "partial",
         verdict="none",
-        says=Headline("plain", ablation_words.headline(ablation)),
-        report=None,
+        says=_short(Headline("plain", ablation_words.headline(ablation))),
+        p95={},
     )
 
 
-def _unreadable(path: Path, place: str, stamp: Stamp, why: str) -> Entry:
+def unreadable(seen: Seen, why: str) -> Entry:
+    """What is shown of a folder that cannot be read."""
+    return _nothing(seen, "cannot be read", Headline("bad", f"Cannot be read: {why}."))
+
+
+def unread(seen: Seen) -> Entry:
+    """What is shown of a folder until it is read."""
+    return _nothing(seen, "not read yet", Headline("plain", "Not read yet by this server."))
+
+
+def _nothing(seen: Seen, validity: Validity, says: Headline) -> Entry:
     return Entry(
-        id=id_of(place),
-        path=path,
-        place=shown_place(place),
-        stamp=stamp,
+        id=id_of(seen.place),
+        path=seen.path,
+        place=shown_place(seen.place),
+        stamp=seen.stamp,
         kind="report",
         page=files.PAGE,
         title="",
@@ -176,11 +224,23 @@ def _unreadable(path: Path, place: str, stamp: Stamp, why: str) -> Entry:
         fingerprint="",
         made_by="",
         not_real=(),
-        validity="cannot be read",
+        validity=validity,
         verdict="none",
-        says=Headline("bad", f"Cannot be read: {why}."),
-        report=None,
+        says=_short(says),
+        p95={},
     )
+
+
+def _cut(text: str, most: int = TEXT_LIMIT) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _lines(lines: Iterable[str], most: int) -> tuple[str, ...]:
+    return tuple(_cut(line, most) for line in islice(lines, LINES_LIMIT))
+
+
+def _short(said: Headline) -> Headline:
+    return Headline(said.tone, _cut(said.says, LINE_LIMIT), _lines(said.details, LINE_LIMIT))
 
 
 def shown_place(place: str) -> str:

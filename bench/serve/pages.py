@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.report.render.tables import Table
-    from bench.serve.checker import Status
     from bench.serve.entry import Entry
     from bench.serve.filters import Filters
+    from bench.serve.status import Status
 
 _STYLE: Final = STYLE + files("bench.serve").joinpath("templates/serve.css").read_text(encoding="utf-8")
 
@@ -84,14 +84,15 @@ def list_page(
         total=len(every),
         filters=filters,
         choices=choices,
-        waiting=sum(status.state == "waiting" for _, status in shown),
+        unread=sum(entry.validity == "not read yet" for entry, _ in shown),
+        waiting=sum(status.state == "waiting" and entry.validity != "not read yet" for entry, status in shown),
         left_out=left_out,
     )
 
 
 def entry_page(entry: Entry, status: Status) -> str:
     """One report: what this server found, what the report says, and the way to its own page."""
-    table = p95_table({"p95": entry.report}) if entry.report is not None and entry.report.points else None
+    table = p95_table({"p95": entry.p95}) if entry.p95 else None
     return _ENVIRONMENT.get_template("entry.html.j2").render(entry=entry, status=status, table=table)
 
 

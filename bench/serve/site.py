@@ -13,12 +13,20 @@ from bench.explain.compare.comparable import NotComparableError
 from bench.explain.compare.comparison import compare
 from bench.explain.compare.page import render_page
 from bench.explain.compare.side import read_side
+from bench.report.apart import Bounds
+from bench.report.render.words import sentence
+from bench.report.verify_bounds import MEMORY_BYTES
 from bench.serve.beside import p95_table
 from bench.serve.filters import Filters, parse_query
 from bench.serve.hostile import RefusedFileError, read_file
 from bench.serve.pages import COMPARISON_POLICY, PAGE_POLICY, POLICY, beside_page, entry_page, list_page, problem_page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench.report.apart import Apart
+    from bench.report.keys import TrustedKey
     from bench.serve.catalogue import Catalogue
     from bench.serve.checker import Checker
     from bench.serve.entry import Entry
@@ -27,6 +35,8 @@ SHOWN: Final = 200
 """Entries in one list."""
 COMPARED: Final = 8
 """Reports in one comparison."""
+COMPARING: Final = Bounds(memory_bytes=MEMORY_BYTES, cpu_s=300)
+"""Of one comparison: somebody waits for its page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,18 @@ class Site:
         name: the served folder, as it was named.
         catalogue: what lies there.
         checker: what is known of it.
+        apart: compares.
+        bounds: of one comparison.
     """
 
-    def __init__(self, name: str, catalogue: Catalogue, checker: Checker) -> None:
+    def __init__(
+        self, name: str, catalogue: Catalogue, checker: Checker, apart: Apart, *, bounds: Bounds = COMPARING
+    ) -> None:
         self._name = name
         self._catalogue = catalogue
         self._checker = checker
+        self._apart = apart
+        self._bounds = bounds
         self._comparing = threading.Lock()
 
     def answer(self, target: str) -> Response:
@@ -113,27 +129,41 @@ class Site:
         entries = [found[name] for name in unique if name in found]
         if len(entries) != len(unique):
             return _missing()
-        if any(entry.report is None for entry in entries):
-            places = ", ".join(entry.place for entry in entries if entry.report is None)
+        if not all(entry.comparable for entry in entries):
+            places = ", ".join(entry.place for entry in entries if not entry.comparable)
             text = f"Only reports that can be read are compared, which these cannot: {places}."
             return _problem(HTTPStatus.BAD_REQUEST, "Nothing to compare", text)
         # The form names the reports in the order of the list, the newest first: the oldest is what the others follow.
         entries.sort(key=lambda entry: entry.started_at)
+        paths = [entry.path for entry in entries]
         try:
             with self._comparing:  # one at a time: it takes all of a core
-                sides = [read_side(entry.path, self._checker.trusted) for entry in entries]
-                return _page(render_page(compare(sides, anyway=anyway)), COMPARISON_POLICY)
+                page = self._apart.run(self._bounds, comparison_page, paths, self._checker.trusted, anyway)
+            return _page(page, COMPARISON_POLICY)
         except StreamproofError as error:
             self._checker.ask(entries)
-            numbered = enumerate((entry.report for entry in entries if entry.report is not None), start=1)
-            table = p95_table({f"report {number}": report for number, report in numbered})
+            table = p95_table({f"report {number}": entry.p95 for number, entry in enumerate(entries, start=1)})
             known = [(entry, self._checker.status(entry)) for entry in entries]
             waive = not anyway and isinstance(error, NotComparableError)
             link = f"/compare?{urlencode({'report': unique, 'anyway': 'yes'}, doseq=True)}" if waive else ""
-            return _page(beside_page(known, table, error.message, error.remedy, anyway=link))
+            return _page(beside_page(known, table, sentence(error.message), error.remedy, anyway=link))
 
     def _find(self, name: str) -> Entry | None:
         return next((entry for entry in self._catalogue.entries() if entry.id == name), None)
+
+
+def comparison_page(paths: Sequence[Path], trusted: Mapping[str, TrustedKey], anyway: bool) -> str:  # noqa: FBT001  handed on by position
+    """The page of a comparison; runs in a process of its own.
+
+    Args:
+        paths: of the reports, the base first.
+        trusted: keys by id.
+        anyway: compare reports that answer different questions.
+
+    Raises:
+        StreamproofError: a report is not verified, or they cannot be compared.
+    """
+    return render_page(compare([read_side(path, trusted) for path in paths], anyway=anyway))
 
 
 def _page(text: str, policy: str = POLICY) -> Response:

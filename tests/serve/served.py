@@ -6,21 +6,30 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.explain.ablate.outcome import Ablation
 from bench.report import folder_files as files
+from bench.report.apart import Apart
 from bench.serve.catalogue import Catalogue
 from bench.serve.checker import Checker
+from bench.serve.entry import Seen, read_entry
+from bench.serve.hostile import stamp_of
 from bench.serve.site import Site
 from tests.explain.compare.sides import recipe_of, report
 from tests.report.factories import make_claim
+from tests.report.greedy import JUST_WITHIN, long_prompts
 
 if TYPE_CHECKING:
     from bench.report.keys import TrustedKey
     from bench.serve.entry import Entry
+    from tests.report.folders import Signed
 
+APART = Apart("bench.serve.site", "pytest")
+"""One for all tests: its processes are forked from the first one's."""
+ENOUGH_S = 120.0
 EVIL = "<img src=x onerror=alert(1)>"
 ENVIRONMENT = {"gpus": [{"index": 0, "name": "NVIDIA H200", "power_limit_w": 700}]}
 
@@ -45,20 +54,32 @@ class Served:
         os.mkfifo(to / "broken" / "pipe" / files.REPORT)
         return Served(to, dict(self.trusted))
 
+    def add_slow(self) -> Signed:
+        """Adds a report of somebody trusted that takes more than a minute to verify, in the folder "hostile"."""
+        slow = report(self.folder / "hostile", seed=9, runs=1, recipe=recipe_of(runs=1))
+        long_prompts(slow.path, JUST_WITHIN)
+        slow.sign_again()
+        self.trusted.update(slow.trusted)
+        return slow
+
+    @cached_property
     def catalogue(self) -> Catalogue:
-        return Catalogue(self.folder)
+        """The same one for all tests of a folder: what did not change is read once."""
+        return Catalogue(self.folder, APART, patience_s=ENOUGH_S)
 
     def entry(self, place: str) -> Entry:
-        return next(entry for entry in self.catalogue().entries() if entry.place == place)
+        """What is read of one place, here and not in a process of its own."""
+        path = self.folder / place
+        return read_entry(Seen(path, place, stamp_of(path), inside_ablation=False))
 
     def site(self, *, checked: bool = False) -> tuple[Site, dict[str, Entry]]:
         """The site, and what it lists, by place; `checked`: everything is verified already."""
-        catalogue, checker = self.catalogue(), Checker(self.trusted)
+        catalogue, checker = self.catalogue, Checker(self.trusted, APART)
         entries = {entry.place: entry for entry in catalogue.entries()}
         if checked:
             for entry in entries.values():
                 checker.check(entry)
-        return Site("reports", catalogue, checker), entries
+        return Site("reports", catalogue, checker, APART), entries
 
 
 def make_served(base: Path) -> Served:

@@ -1,14 +1,17 @@
 import shutil
+from typing import Any
 
 import pytest
 
 from bench.report import folder_files as files
-from bench.serve import catalogue, entry
-from tests.serve.served import EVIL, Served, add_ablation
+from bench.report.apart import Apart
+from bench.serve import catalogue
+from bench.serve.catalogue import Catalogue
+from tests.serve.served import ENOUGH_S, EVIL, Served, add_ablation
 
 
 def places(served: Served) -> list[str]:
-    return [each.place for each in served.catalogue().entries()]
+    return [each.place for each in served.catalogue.entries()]
 
 
 def test_every_report_is_found_once_and_no_link_is_followed(served: Served) -> None:
@@ -23,7 +26,7 @@ def test_every_report_is_found_once_and_no_link_is_followed(served: Served) -> N
 def test_what_cannot_be_read_says_why(served: Served) -> None:
     says = {
         each.place.removeprefix("broken/"): each.says.says
-        for each in served.catalogue().entries()
+        for each in served.catalogue.entries()
         if each.validity == "cannot be read"
     }
     assert says == {
@@ -38,16 +41,15 @@ def test_what_cannot_be_read_says_why(served: Served) -> None:
     assert "NaN" in says["not-a-number"]
 
 
-def test_what_did_not_change_is_not_read_again_and_what_did_is(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_did_not_change_is_not_read_again_and_what_did_is(own: Served) -> None:
     read: list[str] = []
-    real = entry.read_entry
 
-    def counted(*arguments: object, **named: bool) -> entry.Entry:
-        read.append(str(arguments[1]))
-        return real(*arguments, **named)  # type: ignore[arg-type]  # as it was called
+    class Counting(Apart):
+        def run(self, *asked: Any) -> Any:  # type: ignore[override]  # hands on what it gets
+            read.append(asked[-1].place)
+            return super().run(*asked)
 
-    monkeypatch.setattr(catalogue, "read_entry", counted)
-    served = own.catalogue()
+    served = Catalogue(own.folder, Counting(), patience_s=ENOUGH_S)
     count = len(served.entries())
     assert len(read) == count
     served.entries()
@@ -61,7 +63,7 @@ def test_what_did_not_change_is_not_read_again_and_what_did_is(own: Served, monk
 
 def test_runs_of_an_ablation_are_told_apart_and_a_change_in_one_is_one_of_the_ablation(own: Served) -> None:
     add_ablation(own.folder / "taken-apart", own.folder / "fast")
-    kinds = {each.place: each.kind for each in own.catalogue().entries()}
+    kinds = {each.place: each.kind for each in own.catalogue.entries()}
     run = "taken-apart/runs/001-block0-base/cpu/20261130T110000Z-abc"
     assert (kinds["taken-apart"], kinds[run], kinds["fast"]) == ("ablation", "ablation run", "report")
     before = own.entry("taken-apart")
@@ -83,6 +85,6 @@ def test_a_name_that_is_no_text_is_shown_escaped(own: Served) -> None:
     odd = own.folder / "odd\udcff\n\x1b[31m"
     odd.mkdir()
     (odd / files.REPORT).write_text("[")
-    (found,) = [each for each in own.catalogue().entries() if each.place.startswith("odd")]
+    (found,) = [each for each in own.catalogue.entries() if each.place.startswith("odd")]
     assert found.place == "odd\\udcff\\n\\x1b[31m"
     assert found.path.is_dir()

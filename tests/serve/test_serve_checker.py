@@ -1,26 +1,24 @@
 import shutil
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.explain.ablate import folder as ablation_folder
 from bench.report import folder_files as files
-from bench.report.keys import TrustedKey
-from bench.report.verify import Verification, verify
-from bench.serve import checker as module
-from bench.serve.checker import Checker, Status, digest_of
-from bench.serve.entry import Entry, read_entry
-from tests.serve.served import Served, add_ablation
+from bench.report.apart import Apart
+from bench.serve.checker import Checker, digest_of
+from bench.serve.entry import Entry
+from bench.serve.status import Status, verify_ablation
+from tests.serve.served import APART, Served, add_ablation
 
 NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
 def checker(own: Served) -> Checker:
-    return Checker(own.trusted, now=lambda: NOON)
+    return Checker(own.trusted, APART, now=lambda: NOON)
 
 
 def checked(checker: Checker, entry: Entry) -> Status:
@@ -64,25 +62,25 @@ def test_a_changed_byte_is_refused_whatever_the_file_says_of_itself(own: Served,
 def test_the_same_bytes_are_verified_once_wherever_they_lie(
     own: Served, checker: Checker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert checked(checker, own.entry("fast")).state == "verified"
+    fast = own.entry("fast")
+    assert checked(checker, fast).state == "verified"
     shutil.copytree(own.folder / "fast", own.folder / "again")
     assert digest_of(own.folder / "again") == digest_of(own.folder / "fast")
-    monkeypatch.setattr(module, "verify", None)  # it would fail, and be a refusal
+    monkeypatch.setattr(Apart, "run", None)  # it would fail, and be a refusal
     assert checked(checker, own.entry("again")).state == "verified"
     assert checked(checker, own.entry("slow")).why == ("TypeError while it was verified",)
 
 
-def test_what_changes_meanwhile_is_not_told_of_what_it_was(
-    own: Served, checker: Checker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_meanwhile_is_not_told_of_what_it_was(own: Served) -> None:
     fast = own.entry("fast")
 
-    def slow(path: Path, trusted: Mapping[str, TrustedKey]) -> Verification:
-        found = verify(path, trusted)
-        (path / "engine-7.log").write_text("more")
-        return found
+    class Slow(Apart):
+        def run(self, *asked: Any) -> Any:  # type: ignore[override]  # hands on what it gets
+            found = super().run(*asked)
+            (own.folder / "fast" / "engine-7.log").write_text("more")
+            return found
 
-    monkeypatch.setattr(module, "verify", slow)
+    checker = Checker(own.trusted, Slow())
     checker.check(fast)
     assert checker.status(fast).state == "waiting"
     assert checker.status(own.entry("fast")).state == "waiting"
@@ -90,7 +88,7 @@ def test_what_changes_meanwhile_is_not_told_of_what_it_was(
 
 def test_it_works_in_a_thread_of_its_own_and_asks_for_each_once(own: Served) -> None:
     done = threading.Event()
-    checker = Checker(own.trusted)
+    checker = Checker(own.trusted, APART)
     real, seen = checker.check, []
 
     def told(entry: Entry) -> None:
@@ -105,9 +103,7 @@ def test_it_works_in_a_thread_of_its_own_and_asks_for_each_once(own: Served) -> 
     checker.ask([fast])
     checker.ask([fast, slow])
     assert done.wait(60)
-    checker.stop()
-    checker._thread.join(60)
-    assert not checker._thread.is_alive()
+    assert checker._thread.daemon
     assert seen == ["fast", "slow"]
     assert {checker.status(entry).state for entry in (fast, slow)} == {"verified"}
 
@@ -115,20 +111,15 @@ def test_it_works_in_a_thread_of_its_own_and_asks_for_each_once(own: Served) -> 
 def test_an_ablation_is_checked_as_a_whole(own: Served, checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = own.folder / "taken-apart"
     add_ablation(folder, own.folder / "fast")
-    entry = read_entry(folder, "taken-apart", inside_ablation=False)
-    assert checked(checker, entry).why == ("plan.json is missing",)
+    assert checked(checker, own.entry("taken-apart")).why == ("plan.json is missing",)
     for name in ("plan.json", "ablation.md", files.ATTESTATION, files.SIGNER):
         (folder / name).write_text("{}")
-    entry = read_entry(folder, "taken-apart", inside_ablation=False)
-    assert "is no plan of this version" in checked(checker, entry).why[0]
+    assert "is no plan of this version" in checked(checker, own.entry("taken-apart")).why[0]
     monkeypatch.setattr(ablation_folder, "check", lambda _folder, _trusted: None)
-    (folder / "ablation.md").write_text("{ }")
-    entry = read_entry(folder, "taken-apart", inside_ablation=False)
-    assert checked(checker, entry).state == "verified"
+    assert verify_ablation(folder, own.trusted).state == "verified"
     (folder / "ablation.md").unlink()
     (folder / "ablation.md").symlink_to("/dev/zero")
-    entry = read_entry(folder, "taken-apart", inside_ablation=False)
-    assert checked(checker, entry).why[0].startswith("ablation.md cannot be opened")
+    assert verify_ablation(folder, own.trusted).why[0].startswith("ablation.md cannot be opened")
 
 
 def test_a_long_reason_is_cut_in_a_list() -> None:

@@ -40,7 +40,7 @@ def test_what_is_invalid_or_partial_has_no_verdict(changes: dict[str, bool]) -> 
 
 
 def test_a_report_is_told_as_it_says_itself(served: Served) -> None:
-    found = {each.place: each for each in served.catalogue().entries()}
+    found = {each.place: each for each in served.catalogue.entries()}
     fast, slow, stranger = (found[place] for place in ("fast", "slow", "deep/er/stranger"))
     assert (fast.kind, fast.validity, fast.verdict) == ("report", "valid", "not reproduced")
     assert (fast.hardware, slow.hardware) == ("NVIDIA H200", "NVIDIA H200")

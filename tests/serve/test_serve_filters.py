@@ -42,7 +42,7 @@ def test_a_query_has_limits() -> None:
     ],
 )
 def test_entries_that_fit(served: Served, query: str, expected: set[str]) -> None:
-    assert {entry.place for entry in Filters.of(query).chosen(served.catalogue().entries())} == expected
+    assert {entry.place for entry in Filters.of(query).chosen(served.catalogue.entries())} == expected
 
 
 def test_runs_of_an_ablation_are_shown_when_they_are_asked_for(served: Served) -> None:
@@ -53,4 +53,4 @@ def test_runs_of_an_ablation_are_shown_when_they_are_asked_for(served: Served) -
 
 
 def test_a_hostile_text_is_only_text(served: Served) -> None:
-    assert [entry.place for entry in Filters(text=EVIL.split()[-1]).chosen(served.catalogue().entries())] != []
+    assert [entry.place for entry in Filters(text=EVIL.split()[-1]).chosen(served.catalogue.entries())] != []

@@ -35,7 +35,7 @@ def running(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     site, entries = own.site(checked=True)
     with pytest.MonkeyPatch.context() as patch, Server("127.0.0.1", 0, site) as server:
         patch.setattr(blocks_module, "REPLICATES", 200)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield Running(server.url, entries)

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from bench.cli import app
 from bench.errors import StreamproofError, UsageError
+from bench.report import folder_files as files
 from bench.serve.pages import POLICY
 from bench.serve.server import Server
 from bench.serve.site import Site
@@ -28,7 +30,7 @@ from tests.serve.served import Served
 def server(served: Served) -> Iterator[Server]:
     site, _ = served.site()
     with Server("127.0.0.1", 0, site) as opened:
-        thread = threading.Thread(target=opened.serve_forever)
+        thread = threading.Thread(target=opened.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield opened
@@ -119,22 +121,50 @@ def test_it_can_be_opened_to_others_and_then_has_no_name_of_its_own(served: Serv
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_it_cleanly(served: Served, number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench", "serve-reports", str(served.folder), "--port", "0"]
+def test_ctrl_c_ends_it_cleanly_with_what_it_has_others_do(own: Served, number: signal.Signals, tmp_path: Path) -> None:
+    """A terminal sends Ctrl-C to all of them, while a report is verified that takes more than a minute."""
+    slow = own.add_slow()
+    command = [sys.executable, "-m", "bench", "serve-reports", str(slow.path.parent), "--port", "0"]
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        [*command, "--key", str(slow.path / files.SIGNER)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
     with process:
         assert process.stdout is not None
         first, second = process.stdout.readline(), process.stdout.readline()
         assert first.startswith("http://127.0.0.1:")
-        assert "10 reports in " in second
+        assert "1 report in " in second
         port = int(first.rstrip().removesuffix("/").rsplit(":", 1)[1])
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
             connection.request("GET", "/")
-            assert connection.getresponse().status == 200
-        process.send_signal(number)
+            answer = connection.getresponse()
+            assert (answer.status, b"1 not verified yet" in answer.read()) == (200, True)
+        at_work = verifying(process.pid)
+        os.killpg(process.pid, number)
         rest, errors = process.communicate(timeout=60)
     assert (process.returncode, rest, errors) == (0, "stopped\n", "")
+    assert ended(at_work)
+
+
+def verifying(server: int) -> psutil.Process:
+    """The process that verifies: of those that the server's own processes have started."""
+    while True:
+        found = [below for child in psutil.Process(server).children() for below in child.children()]
+        if found:
+            return found[0]
+
+
+def ended(process: psutil.Process) -> bool:
+    """Also of one whose parents went first, and that nobody has cleared away."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_help_teaches_and_a_folder_that_is_none_is_said(tmp_path: Path) -> None:

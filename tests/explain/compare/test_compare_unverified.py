@@ -94,6 +94,8 @@ def test_what_is_taken_as_it_is_is_read_as_if_it_were_verified(
         read_side(folder, {}, unverified=True)
 
 
+# It is raised wherever Python is: in a callback of the garbage collector it is lost, which is told, and comes again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_computing_it_again_may_take_no_more_time_than_a_verification(
     honest: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
