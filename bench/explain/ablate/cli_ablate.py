@@ -39,10 +39,10 @@ def ablate(
     ] = False,
     at_once: Annotated[
         int, typer.Option(min=2, max=16, metavar="N", help="With --resident: engines that fit beside each other.")
-    ] = 3,
+    ] = 2,
     memory_share: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="With --resident: share of the card for each; 0.93 / N by default."),
+        typer.Option(metavar="SHARE", help="With --resident: share of the card for each; 0.98 / N by default."),
     ] = None,
     kv_gib: Annotated[
         float | None,

@@ -72,17 +72,17 @@ def test_a_resident_ablation_of_a_card_is_planned_in_groups() -> None:
     )
     shown = " ".join(invoke(*options).output.split())
     for words in (
-        "5 engine starts; all of a group start together and stay. Then 15 measurements",
+        "6 engine starts; all of a group start together and stay. Then 18 measurements",
         "group 2: full, without-kv-cache",
-        "gpu_memory_utilization is 0.31: one of 3 engines that stay on the card together",
+        "gpu_memory_utilization is 0.49: one of 2 engines that stay on the card together",
         "without-mtp: prefix_match_unit is 131: 60 does not divide its block of 2,096 tokens.",
         "As the target has it throughout: graphs, gdn-prefill,",
         "preflight of full, without-deep-gemm: sequences:",
-        "2 such starts together",
+        "3 such starts together",
     ):
         assert words in shown, words
-    plan = json.loads(invoke(*options, "--json", "--at-once", "2").output)
-    assert (plan["resident"], plan["only"], {each["group"] for each in plan["order"]}) == (True, "removed", {1, 2, 3})
+    plan = json.loads(invoke(*options, "--json", "--at-once", "4", "--kv-gib", "2").output)
+    assert (plan["resident"], plan["only"], {each["group"] for each in plan["order"]}) == (True, "removed", {1})
 
 
 def test_runs_of_one_configuration_are_repeats_or_nothing(tmp_path: Path) -> None:

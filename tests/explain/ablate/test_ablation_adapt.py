@@ -101,20 +101,43 @@ def test_divisors(number: int) -> None:
     assert found == [each for each in range(1, number + 1) if not number % each]
 
 
-def test_three_engines_share_a_card_and_have_the_same_cache() -> None:
-    plan = card_plan(residency=Residency(at_once=3))
+def test_engines_share_a_card_and_have_the_same_cache() -> None:
+    plan = card_plan(residency=Residency(at_once=2))
     share, cache = plan.besides["all"]
-    assert (share.key.rpartition(".")[2], share.value) == ("gpu_memory_utilization", 0.31)
-    assert 3 * share.value <= USABLE
+    assert (share.key.rpartition(".")[2], share.value) == ("gpu_memory_utilization", 0.49)
+    assert 2 * share.value <= USABLE
     for each in plan.configurations:
         flags = plan.recipe(each.name).engine.flags
-        assert (flags["gpu_memory_utilization"], flags["kv_cache_memory_bytes"]) == (0.31, cache.value)
+        assert (flags["gpu_memory_utilization"], flags["kv_cache_memory_bytes"]) == (0.49, cache.value)
         used = preflight(plan.recipe(each.name), offline=True).budget
         assert used.weights + used.peak + used.non_torch + used.graph_pool + cache.value <= used.share
     assert "engine.flags.gpu_memory_utilization" in plan.recipe("full").sources
+    plan = card_plan(residency=Residency(at_once=2, cache_gib=6))
     told = " ".join(objections(plan))  # the cache is small for 60 streams
     assert all(each.name in told for each in plan.configurations)
     assert told.count("preflight of full, ") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "at_once", "factors", "beside_gib"),
+    [("h200-fp8-fast-dummy", 2, ["prefix-unit"], 9.6), ("h200-fp8-no-mtp-dummy", 3, ["runner", "deep-gemm"], 4.9)],
+)
+def test_engines_that_grow_as_measured_still_fit(
+    target: str, at_once: int, factors: list[str], beside_gib: float
+) -> None:
+    """Of two engines with MTP and 29.25 GiB of cache each, one died with 73 GiB in use by the other."""
+    plan = plan_of(
+        load_recipe(DUMMY),
+        load_recipe(target),
+        wanted=factors,
+        blocks=3,
+        seed=1,
+        only="removed",
+        residency=Residency(at_once=at_once),
+    )
+    used = [preflight(plan.recipe(each.name), offline=True).budget for each in plan.configurations]
+    assert sum(each.weights + each.available + beside_gib * GIB for each in used) <= used[0].total
+    assert all(each.available > 2 * GIB for each in used)
 
 
 def test_share_and_cache_can_be_given() -> None:
@@ -126,7 +149,7 @@ def test_share_and_cache_can_be_given() -> None:
     ("residency", "words"),
     [
         (Residency(at_once=3, memory_share=0.4), "3 engines at once would take 120% of the card"),
-        (Residency(at_once=4), "does not fit into 0.23 of the card"),
+        (Residency(at_once=3), "does not fit into 0.32 of the card"),
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_is_started(residency: Residency, words: str) -> None:
