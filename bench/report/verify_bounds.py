@@ -1,7 +1,8 @@
 """How much memory and time the evidence of a report may take, whatever it makes our own code do.
 
 Counting what is claimed beforehand (`verify_work`, `verify_parquet`) gives the better reasons. These bounds are for
-what nobody has thought of: the system ends it.
+what nobody has thought of: the system ends it. On threads of a program that does something else as well neither bound
+is of use: `apart` gives such work a process of its own.
 """
 
 from __future__ import annotations

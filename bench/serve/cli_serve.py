@@ -24,7 +24,8 @@ def serve_reports(
     """List all reports of a folder in a browser: filter them, open their pages, compare them.
 
     Each report is verified by this server itself, as `verify` does, and its status says when. Until then, and where it
-    is refused, its figures are only what its files say. Ablations, capacity searches and frontiers are listed too.
+    is refused, its figures are only what its files say. What takes too much memory or time is refused, and the
+    others are shown meanwhile. Ablations, capacity searches and frontiers are listed too.
     Nothing is written, nothing is fetched, and no script runs in any page, those of strangers' reports included.
 
     Ctrl-C ends it.

@@ -25,7 +25,12 @@ def compare(
         list[Path] | None, typer.Option(help="Public key (PEM) of a signer you trust, as for `verify`.")
     ] = None,
     unverified: Annotated[
-        bool, typer.Option("--unverified", help="Take reports that cannot be verified too; the outcome names them.")
+        bool,
+        typer.Option(
+            "--unverified",
+            help="Take reports that cannot be verified too; the outcome names them. They are read with the same care, "
+            "and refused where no measurement could have left them.",
+        ),
     ] = False,
     anyway: Annotated[
         bool,
