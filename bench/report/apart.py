@@ -32,7 +32,9 @@ _ArgsT = TypeVarTuple("_ArgsT")
 _ResultT = TypeVar("_ResultT")
 
 ANSWER_LIMIT: Final = 64 << 20
-"""Bytes of a result: a page of a comparison has one or two million."""
+"""Bytes of a result: what is listed of a report has some thousand, the page of a comparison some ten thousand."""
+SLOWEST: Final = 10
+"""Seconds that may pass for each one of CPU time: a busy machine gives less of it; what waits for ever takes none."""
 _REMEDY: Final = "No report of ours comes near: ask whoever made it."
 
 
@@ -70,13 +72,14 @@ class Apart:
     """Has work done in processes of its own, one for each piece; any number of threads may ask at once.
 
     Args:
-        modules: that the work needs, by name: loaded once and not for every piece. Only the first `Apart` of a program
-            decides.
+        modules: that the work needs, by name: loaded once and not for every piece. All of a program have one fork
+            server: it loads what was named last before the first piece of work.
     """
 
     def __init__(self, *modules: str) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(list(modules))
+        if modules:
+            self._context.set_forkserver_preload(list(modules))
         self._lock = threading.Lock()
         self._running: set[ForkServerProcess] = set()
         self._closed = False
@@ -102,7 +105,7 @@ class Apart:
                 process.start()
                 self._running.add(process)
             try:
-                answer = _received(ours)
+                answer = _received(ours, bounds)
             except BaseException:
                 process.kill()
                 raise
@@ -127,8 +130,14 @@ class Apart:
                 process.kill()
 
 
-def _received(answers: Connection) -> Any:  # noqa: ANN401  what was pickled
-    """A tuple with what came of the work, or what it raised; None where the process was ended before it said it."""
+def _received(answers: Connection, bounds: Bounds) -> Any:  # noqa: ANN401  what was pickled
+    """A tuple with what came of the work, or what it raised; None where the process was ended before it said it.
+
+    Raises:
+        EndedError: it says too much, or nothing.
+    """
+    if not answers.poll(bounds.cpu_s * SLOWEST):
+        raise EndedError(f"it takes more than {bounds.cpu_s * SLOWEST:,} s", remedy=_REMEDY)
     try:
         return pickle.loads(answers.recv_bytes(ANSWER_LIMIT))  # noqa: S301  a process of ours has written it
     except EOFError:

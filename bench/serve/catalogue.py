@@ -53,7 +53,7 @@ class Catalogue:
     def entries(self) -> list[Entry]:
         """Everything that is there now, the newest first; what says no time comes last.
 
-        What is not read in time is there as such, and read by one of the next looks.
+        What is not read by then is there as such; it is read meanwhile, and one of the next looks has it.
         """
         found = {seen.place: seen for seen in self._walk()}
         reader = self._read(found)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.errors import UsageError
+from bench.report import apart as apart_module
 from bench.report.apart import ANSWER_LIMIT, Apart, Bounds, EndedError
 from bench.report.folder_evidence import EvidenceError, parse_environment
 from bench.report.folder_files import canonical_json
@@ -71,6 +72,13 @@ def test_what_takes_too_much_is_ended_and_that_is_said(
     with pytest.raises(EndedError, match=f"^{why}"):
         apart.run(BOUNDS, work, argument)
     assert apart.run(BOUNDS, len, "abc") == 3
+    assert apart._running == set()
+
+
+def test_what_waits_for_ever_is_ended_too(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart_module, "SLOWEST", 0.01)
+    with pytest.raises(EndedError, match=r"it takes more than 0\.01 s"):
+        apart.run(BOUNDS, time.sleep, 10_000)
     assert apart._running == set()
 
 
