@@ -30,7 +30,7 @@ USABLE: Final = 0.98
 GROWTH: Final = round(4.5 * GIB)
 GROWTH_WITH_DRAFTS: Final = round(9.5 * GIB)
 """Bytes that an engine takes under load beside what preflight plans: graphs, kernels' workspaces, what its allocator
-keeps. On an H200 at 16 requests in flight (evidence/h200/residents-20261130): 73.0 GiB with MTP, of them 34.1 weights
+keeps. On an H200 at 16 requests in flight (evidence/h200/two-cards-20261130): 73.0 GiB with MTP, of them 34.1 weights
 and 29.3 cache, where 0.8 were planned beside; 46.5 GiB an engine, of three without, of them 33.3 and 8.3."""
 
 _SHARE: Final = "engine.flags.gpu_memory_utilization"

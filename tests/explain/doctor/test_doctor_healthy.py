@@ -75,6 +75,21 @@ def test_a_healthy_start_is_healthy(path: Path) -> None:
     assert log.diagnoses[0].version == "0.26.0"
 
 
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("h200-fp8-fast-dummy", {"prefix-mtp-check"}),  # finer matches are on: nothing to say of whole blocks
+        ("h200-fp8-no-mtp-dummy", set()),  # its name is all that it has of MTP
+        ("h200-fp8-dp2-dummy", {"prefix-mtp-check"}),
+    ],
+)
+def test_what_a_healthy_start_is_told_of_its_prefixes(target: str, named: set[str]) -> None:
+    log = examine(REPOSITORY / f"evidence/h200/{target}-20261130/engine-0.log")
+    assert log.verdict == Verdict.HEALTHY
+    told = {note.entry.id for diagnosis in log.diagnoses for note in diagnosis.notes}
+    assert told & {"prefix-whole-blocks", "prefix-mtp-check"} == named
+
+
 @pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
 @pytest.mark.parametrize("name", ["h200", "healthy-cpu-measured"])
 def test_it_is_healthy_in_any_wrapping(name: str, form: Callable[[str], str]) -> None:
