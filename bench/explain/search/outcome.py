@@ -137,3 +137,9 @@ class SearchOutcome(Part):
     def found(self) -> bool:
         """Whether the limit is certified to hold somewhere, and nothing speaks against it."""
         return self.holds is not None and self.answer not in {"not in order", "invalid measurement"}
+
+    @property
+    def among_others(self) -> str:
+        """As `says`, where several questions are answered: it names the limit, or the claim."""
+        about = self.question.slo.says if self.question.claim is None else self.question.claim.id
+        return self.says if about in self.says else f"{about}: {self.says}"

@@ -34,7 +34,8 @@ def lines(outcomes: Sequence[SearchOutcome]) -> Iterator[RenderableType]:
             yield Text(asked, "bold")
         yield _settings(outcome)
         yield Text()
-        yield Text.assemble((outcome.answer, STYLES[outcome.answer]), f"  {outcome.says}.")
+        says = outcome.says if len(outcomes) == 1 else outcome.among_others
+        yield Text.assemble((outcome.answer, STYLES[outcome.answer]), f"  {says}.")
         yield from (Text(f"  {proof_line(proof)}", "dim") for proof in outcome.proofs)
         yield from (Text(f"  {cliff_line(cliff)}", "yellow") for cliff in outcome.cliffs)
         if outcome.reasons:

@@ -77,11 +77,12 @@ def headline(report: Report) -> Headline:
 
 
 def _of_searches(report: Report) -> Headline:
-    says = [sentence(outcome.says) for outcome in report.searches]
+    alone = len(report.searches) == 1
+    says = [sentence(outcome.says if alone else outcome.among_others) for outcome in report.searches]
     found = [outcome.found for outcome in report.searches]
     open_ended = all(outcome.found or outcome.answer == "undecided" for outcome in report.searches)
     tone: Tone = "good" if all(found) else "warn" if open_ended else "bad"
-    if len(says) == 1:
+    if alone:
         return Headline(tone, says[0])
     held = f"{sum(found)} of {plural(len(found), 'limit')} hold somewhere in the range that was asked about."
     return Headline(tone, held, tuple(says))
