@@ -168,11 +168,11 @@ bench-self *options:
 bench-verify *options:
     @{{ dev }} python -m tests.report.million "$@"
 
-# Everything that CI runs: lint, types, the tests, the main job on the real engine included
+# Everything that CI runs: lint, types, the tests on two workers (-n 0: on none), the main job on the real engine included
 [group("develop")]
 [no-exit-message]
 test *options: lint format types
-    @{{ dev }} pytest -m "not thorough" "$@"
+    @{{ dev }} pytest -m "not thorough" -n 2 --dist loadfile "$@"
 
 # The same and more of the real engine: the toy checkpoint, the offline bundle, the process engine by itself
 [group("develop")]

@@ -139,6 +139,7 @@ def test_mistakes_of_the_workload_too(override: str, garage: Path) -> None:
     assert any(row in flat(ended.stderr) for row in quoted), ended.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.engine
 @pytest.mark.thorough
 def test_the_page_can_be_followed_to_a_report(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from bench.load.alarm import Alarm
 
+pytestmark = pytest.mark.alone
+
 
 def test_deadlines_come_in_their_order_and_never_early() -> None:
     async def main() -> list[tuple[str, bool]]:

@@ -11,6 +11,8 @@ from bench.load import lag
 from bench.load.alarm import Alarm
 from bench.load.lag import CpuMeter, LagMonitor, quantile
 
+pytestmark = pytest.mark.alone
+
 
 def test_ticks_that_a_stall_swallowed_are_counted_each_with_its_lateness(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0

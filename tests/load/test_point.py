@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bench.workload.turn import Turn
     from tests.truth.process import TruthServer
 
+pytestmark = pytest.mark.alone
+
 COUNTED = ("prompt_tokens_total", "generation_tokens_total", "request_success_total")
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.truth.process import TruthServer
 
+pytestmark = pytest.mark.alone
+
 
 def test_the_gap_runs_from_the_end_of_a_reply_to_the_next_intended_time(truth: TruthServer) -> None:
     plan = plan_of(STREAMS)

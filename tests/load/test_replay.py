@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from bench.workload.turn import Turn
 
+pytestmark = pytest.mark.alone
+
 
 @dataclass
 class Lengths:

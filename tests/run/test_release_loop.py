@@ -20,7 +20,7 @@ from tests.release.github_server import REPOSITORY, TOKEN, GitHub, Release, runn
 from tests.run.former_release import three_starts_of
 from tests.run.real_run import RealRun, bench
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.alone]
 
 
 def told(*arguments: str, home: Path, code: Exit = Exit.OK, **environment: str) -> dict[str, Any]:

@@ -179,6 +179,7 @@ def test_a_client_that_is_killed_leaves_no_container(
     assert client.containers(docker_client) == []
 
 
+@pytest.mark.alone
 @pytest.mark.engine
 def test_the_real_engine_in_its_image(
     start: Start, docker_client: docker.DockerClient, serve_cpu_image: BuiltImage, debian_base: Base

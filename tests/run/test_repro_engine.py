@@ -25,6 +25,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> RealRun:
     return outcome(repro("cpu-mtp", tmp_path, SHORTER), tmp_path, "cpu-mtp")
 
 
+@pytest.mark.alone
 def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
     report, target = run.report, run.report["target"]
     verdicts = {(check["rule"], check["point"]): check for check in report["checks"]}

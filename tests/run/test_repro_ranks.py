@@ -25,7 +25,7 @@ from tests.run.repro_client import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.engine, pytest.mark.thorough]
+pytestmark = [pytest.mark.engine, pytest.mark.thorough, pytest.mark.alone]
 
 OF_EXPERTS = (
     "num_experts",

@@ -6,7 +6,7 @@ from bench.report import folder_files as files
 from tests.run.real_run import RealRun
 from tests.strangers import strangers
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.alone]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bench.load.plan import Closed, Streams
 from recipes.schema import TurnGap
 from tests.truth.certify import Row, Scenario, measure, table
@@ -10,6 +12,7 @@ from tests.truth.faults import FAULTS, WHOLE
 SHORT = Scenario(name="short", model=Closed(count=4, fastest_reply_s=0.2), ramp_s=0.2, steady_s=1.5, prompt_tokens=1000)
 
 
+@pytest.mark.alone
 def test_a_row_of_a_load_without_faults() -> None:
     row = measure(SHORT, core=None, server_core=None)
     assert row.requests > 4
@@ -22,6 +25,7 @@ def test_a_row_of_a_load_without_faults() -> None:
     assert "short" in table([row])
 
 
+@pytest.mark.alone
 def test_every_fault_under_load_is_counted_as_what_it_is() -> None:
     fates = len(FAULTS) + len(WHOLE)
     faulty = replace(

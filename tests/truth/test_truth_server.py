@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from bench.load.reply import Exchange
     from bench.workload.turn import Turn
 
+pytestmark = pytest.mark.alone
+
 
 def send(server: TruthServer, turns: list[Turn], *, together: bool = False) -> list[Exchange]:
     async def main() -> list[Exchange]:

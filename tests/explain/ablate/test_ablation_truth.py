@@ -72,6 +72,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AblationPlan:
     return plan_of(load_recipe(str(base)), target, wanted=[], blocks=2, seed=3)
 
 
+@pytest.mark.alone
 def test_interrupted_resumed_summarized_signed_and_verified(plan: AblationPlan, tmp_path: Path) -> None:
     server = Server(tmp_path)
     server.interrupt_at = 2

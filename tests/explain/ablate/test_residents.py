@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from bench.observe.observations import EngineStarted
     from recipes.schema import Recipe
 
+pytestmark = pytest.mark.alone
+
 FASTER = 0.6
 SETTINGS = {
     "workload.api": "token_ids",

@@ -12,7 +12,7 @@ import pytest
 
 from bench.report import folder_files as files
 
-pytestmark = [pytest.mark.engine, pytest.mark.thorough]
+pytestmark = [pytest.mark.engine, pytest.mark.thorough, pytest.mark.alone]
 ROOT = Path(__file__).parents[3]
 SETTINGS = {"load.ladder": "[{streams = 2}]", "load.ramp_s": "2", "load.steady_s": "10"}
 

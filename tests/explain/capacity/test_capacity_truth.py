@@ -83,6 +83,7 @@ def verified(tmp_path: Path, folder: str) -> bool:
     return bool(json.loads(done.stdout)["verified"])
 
 
+@pytest.mark.alone
 def test_the_boundary_of_a_server_with_four_slots_lies_between_what_is_certified(
     server: TruthServer, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_the_boundary_of_a_server_with_four_slots_lies_between_what_is_certified
     assert not verified(tmp_path, told["folder"])
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_a_frontier_over_turn_gaps(server: TruthServer, tmp_path: Path) -> None:
     """Eight streams keep four slots busy when they answer at once, and hardly ever when they wait 0.15 s."""
