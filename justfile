@@ -6,7 +6,8 @@ set positional-arguments
 export PATH := justfile_directory() / ".tools/bin:" + env("PATH")
 python := "uv run --frozen --no-dev python -m bench"
 maintainer := "uv run --frozen --no-dev --extra release python -m bench"
-dev := "uv run --frozen"
+# Compiled once, however often the tests start a command: they start hundreds.
+dev := "PYTHONDONTWRITEBYTECODE= uv run --frozen"
 
 [private]
 default:

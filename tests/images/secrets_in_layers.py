@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, cast
-
-from bench.images.layers import _Stream
 
 TOKENS = {
     b"hf_": rb"[A-Za-z0-9]{34}",
@@ -34,22 +34,23 @@ def secrets(saved: Iterable[bytes], values: Sequence[str], *, skip: int = 0) -> 
         values: to look for besides.
         skip: this many of the lowest layers are somebody else's.
     """
-    found: list[tuple[str, str]] = []
-    order: list[str] = []
+    found: list[str] = []
     wanted = [value.encode() for value in values]
-    with tarfile.open(fileobj=_Stream(saved), mode="r|") as archive:
-        for member in archive:
-            if not member.isreg():
-                continue
-            content = cast("IO[bytes]", archive.extractfile(member))
-            if member.name.endswith("/layer.tar"):
-                found += [(member.name, hit) for hit in _in_layer(content, wanted)]
-            else:
-                text = content.read()
-                found += [(member.name, f"{member.name}: {hit}") for hit in _hits(text, wanted)]
-                if member.name == "manifest.json":
-                    order = re.findall(r"[0-9a-f]+/layer\.tar", text.decode())
-    return [hit for place, hit in found if place not in order[:skip]]
+    with tempfile.TemporaryFile() as file:
+        file.writelines(saved)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as archive:  # a file, for what tells the order of the layers comes last
+            manifest = cast("IO[bytes]", archive.extractfile("manifest.json")).read()
+            others = json.loads(manifest)[0]["Layers"][:skip]
+            for member in archive:
+                if not member.isreg() or member.name in others:
+                    continue
+                content = cast("IO[bytes]", archive.extractfile(member))
+                if member.name.endswith("/layer.tar"):
+                    found += _in_layer(content, wanted)
+                else:
+                    found += [f"{member.name}: {hit}" for hit in _hits(content.read(), wanted)]
+    return found
 
 
 def _in_layer(content: IO[bytes], wanted: Sequence[bytes]) -> Iterator[str]:

@@ -293,7 +293,7 @@ class TestItEnds:
 
     def test_with_ctrl_c_and_nothing_is_left(self, docker_client: docker.DockerClient, debian_base: Base) -> None:
         def stop(line: str) -> None:
-            if "setting times" in line:
+            if "installing packages" in line:
                 raise KeyboardInterrupt
 
         definition = replace(image_definition("bench", base=debian_base), target="interrupted")

@@ -184,7 +184,7 @@ def test_a_client_that_is_killed_leaves_no_container(
 def test_the_real_engine_in_its_image(
     start: Start, docker_client: docker.DockerClient, serve_cpu_image: BuiltImage, debian_base: Base
 ) -> None:
-    short = {"load.ladder": "[{streams = 2}]", "load.ramp_s": "2", "load.steady_s": "10"}
+    short = {"load.ladder": "[{streams = 2}]", "load.ramp_s": "2", "load.steady_s": "6"}
     client = start(short, "--engine", "docker", "--image", serve_cpu_image.reference)
     code, err = client.end()
     report = client.report

@@ -25,7 +25,7 @@ SETTINGS = {
     "load.ladder": "[{streams = 2}, {streams = 4}]",
     "load.turn_gap": '{distribution = "fixed", mean_s = 0.05}',
     "load.ramp_s": "0.3",
-    "load.steady_s": "3.0",
+    "load.steady_s": "1.5",
 }
 LONG = {**SETTINGS, "load.steady_s": "40"}
 """Longer than any test looks on; the turns of the whole window are prepared before it, so not much longer."""
@@ -141,7 +141,7 @@ def trace_in(folder: Path, *lines: str) -> Path:
 @pytest.mark.alone
 def test_every_kind_of_load_in_one_ladder(tmp_path: Path, run: StartClient) -> None:
     ladder = ALL_KINDS.replace("\n", " ") % trace_in(tmp_path)
-    replies = {"workload.agents": '["router"]', "workload.turns": "[1, 1]", "workload.output_tokens": "60"}  # of 0.6 s
+    replies = {"workload.agents": '["router"]', "workload.turns": "[1, 1]", "workload.output_tokens": "30"}  # of 0.3 s
     settings = {**SETTINGS, **replies, "load.ladder": ladder, "load.steady_s": "1.5"}
     with running({"default": {"gap_s": 0.01}}, folder=tmp_path) as server:
         client = run(server.base_url, settings)
