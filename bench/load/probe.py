@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
-from bench.observe.probe import STEPS, ProbeOdds, ProbeReply, ProbeTrial, pairs
+from bench.observe.probe import ROW_STEPS, STEPS, ProbeOdds, ProbeReply, ProbeTrial, pairs
 from bench.records import Outcome
 from bench.stats.ties import TOP_K, shared
 from bench.workload.prompt import segment_key
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bench.load.clock import RunClock
     from bench.load.http import Client
+    from bench.observe.probe import RowStep
     from bench.workload.turn import Turn
 
 _ID_PREFIX: Final = "token_id:"
@@ -85,12 +86,30 @@ class Probe:
             trial = trial.model_copy(update={"replies": {**trial.replies, step: reply}})
             if reply.outcome is not Outcome.OK:
                 return trial
-        odds = []
-        for of, after, cached in self._open_questions(trial):
-            turn = prompts.other if of == "B" else prompts.first
-            reply, heard = await _asked(self._continued(turn, after, cached=cached), prompts.rank, client, clock)
-            odds.append(ProbeOdds(of=of, after=after, cached=cached, likely=tuple(heard.likely.items()), reply=reply))
-        return trial.model_copy(update={"odds": tuple(odds)})
+        odds = [
+            await self._odds(prompts, of, after, cached, client, clock)
+            for of, after, cached in self._open_questions(trial)
+        ]
+        rows: dict[RowStep, ProbeOdds] = {}
+        if self._comparable and trial.silent and trial.ids("A2") is not None:
+            for row, (of, cached) in ROW_STEPS.items():
+                rows[row] = await self._odds(prompts, of, (), cached, client, clock)
+                if not rows[row].likely:
+                    break
+        return trial.model_copy(update={"odds": tuple(odds), "rows": rows})
+
+    async def _odds(  # noqa: PLR0913, PLR0917  a question, and who answers it
+        self,
+        prompts: ProbePrompts,
+        of: Literal["A", "B"],
+        after: tuple[int, ...],
+        cached: bool,  # noqa: FBT001  as the questions are listed
+        client: Client,
+        clock: RunClock,
+    ) -> ProbeOdds:
+        turn = self._continued(prompts.other if of == "B" else prompts.first, after, cached=cached)
+        reply, heard = await _asked(turn, prompts.rank, client, clock)
+        return ProbeOdds(of=of, after=after, cached=cached, likely=tuple(heard.likely.items()), reply=reply)
 
     def _open_questions(self, trial: ProbeTrial) -> Iterator[tuple[Any, tuple[int, ...], bool]]:
         """Where to ask how likely tokens are: (behind which prompt, and which beginning of its reply; cached)."""

@@ -3,7 +3,9 @@
 For each of a few agents: prompt A (computed from its first token), A again twice (what it left in the prefix cache may
 be complete only then: rules 6 and 8 of `bench.workload.prefix_cache_rules`), B, which shares nothing with it, and A
 once more. All greedy, one request at a time, before the ladder and with the same prompts after it. Where two replies to
-A part, the engine is asked how likely it takes each token to be there.
+A part, the engine is asked how likely it takes each token to be there. Where A and B get the same reply, equal replies
+say little (a model of random weights may say one token for ever): then the engine is asked how likely it takes each
+token to be behind A and behind B, again with one between the other.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Step: TypeAlias = Literal["A", "A1", "A2", "B", "A3"]
+RowStep: TypeAlias = Literal["A1", "A2", "B", "B0", "A3", "A0"]
 When: TypeAlias = Literal["before", "after"]
 Path: TypeAlias = Literal["same", "other"]
 Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**53)]
@@ -27,6 +30,17 @@ Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 STEPS: Final[tuple[Step, ...]] = ("A", "A1", "A2", "B", "A3")
 """In this order."""
+ROW_STEPS: Final[dict[RowStep, tuple[Literal["A", "B"], bool]]] = {
+    "A1": ("A", True),
+    "A2": ("A", True),
+    "B": ("B", True),
+    "B0": ("B", False),
+    "A3": ("A", True),
+    "A0": ("A", False),
+}
+"""In this order: behind which prompt, and whether the prefix cache is open to it. A1 and A2 are repeats with nothing
+between them. B0 and A0 are computed from their first token, each right after a request with the same prompt: whatever
+one request leaves to the next, they have from their own."""
 
 
 class Part(BaseModel):
@@ -83,11 +97,19 @@ class ProbeTrial(Part):
         agent: whose prompts.
         replies: by step; those behind a request that was not answered in full were never sent.
         odds: where replies part.
+        rows: behind the prompts themselves, where both got the same reply; those behind one without log-probabilities
+            were never sent.
     """
 
     agent: str
     replies: dict[Step, ProbeReply]
     odds: tuple[ProbeOdds, ...]
+    rows: dict[RowStep, ProbeOdds] = {}
+
+    @property
+    def silent(self) -> bool:
+        """Whether both prompts got the same reply, so that equal replies say little."""
+        return self.ids("A2") == self.ids("B")
 
     def ids(self, step: Step) -> tuple[int, ...] | None:
         """The tokens of a reply, if they are known."""

@@ -2,6 +2,7 @@
 
 Judged from the probe's raw replies (`bench.observe.probe`). Replies that part at a tie are the same as far as anybody
 can tell (`bench.stats.ties`); those that part elsewhere are another answer, and a fast wrong answer is no measurement.
+Where another prompt got the same reply, log-probabilities decide (`bench.report.probe_rows`).
 A report from before there was a probe has none of these rules.
 """
 
@@ -15,7 +16,9 @@ from bench.records import Outcome
 from bench.report.checks import Finding, together
 from bench.report.counters import TOTALS
 from bench.report.disclosure import accepts_at_random, random_weights
+from bench.report.probe_rows import ASK_AN_ENGINE, BETWEEN, by_log_probabilities
 from bench.report.rules_engine import COUNTERS_ADVICE
+from bench.stats.moved import NEAR
 from bench.stats.ties import lead, shared, tie_limit
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from bench.report.counters import Total
     from bench.report.measurement import Measurement
     from bench.report.model import Check
+    from bench.report.probe_rows import Told
 
 ANSWERED: Final = "probe requests were answered in full"
 REPEATED: Final = "the same request gets the same answer after others"
@@ -35,6 +39,7 @@ RULES: Final = (ANSWERED, REPEATED, CACHED)
 Says: TypeAlias = Literal["same", "tie", "different", "unknown"]
 
 _SAME: Final = "the same tokens, or a tie where they part"
+_SAME_ROWS: Final = f"{_SAME}; log-probabilities that are {NEAR:.0%} of the way to another prompt's at most"
 _WHOLE: Final = "every request answered with the exact token counts, and counted by the engine"
 _ADVICE: Final[dict[str, str]] = {
     REPEATED: "Something of one request reaches another, or a kernel gives another result each time: turn off prefix "
@@ -188,7 +193,8 @@ def _replies(phase: Probed) -> Iterator[tuple[str, ProbeReply]]:
     """Every request of a phase with its name, without those for odds that a server does not give."""
     for trial in phase.trials:
         yield from ((f"{step} of {trial.agent}", reply) for step, reply in trial.replies.items())
-        yield from ((f"odds of {trial.agent}", odds.reply) for odds in trial.odds if not _refused(odds.reply))
+        asked = (*trial.odds, *trial.rows.values())
+        yield from ((f"odds of {trial.agent}", odds.reply) for odds in asked if not _refused(odds.reply))
 
 
 def _refused(reply: ProbeReply) -> bool:
@@ -269,8 +275,11 @@ def _same(
     ]
     for pair, trial, outcome in about:
         if outcome.says == "different":
-            told = f"two replies to the same prompt of {trial.agent} ({_BETWEEN[pair.what]}) {outcome.detail}"
+            told = f"two replies to the same prompt of {trial.agent} ({BETWEEN[pair.what]}) {outcome.detail}"
             return Finding("broken", told, _SAME, _ADVICE[rule])
+    rows = by_log_probabilities(trials, cached=rule == CACHED)
+    if rows is not None and rows.verdict == "broken":
+        return Finding("broken", rows.words, _SAME_ROWS, _ADVICE[rule])
     results = [outcome for _, _, outcome in about]
     unknown = next((outcome.detail for outcome in results if outcome.says == "unknown"), "")
     if not results:
@@ -279,27 +288,23 @@ def _same(
         told = f"two replies to the same prompt {unknown}"
     elif not finished:
         told = _UNFINISHED
-    elif any(trial.ids("A2") == trial.ids("B") for trial, _ in trials):
-        told = "another prompt got the same reply, too: equal replies say little"
+    elif rows is not None and rows.verdict == "unknown":
+        return Finding("unknown", rows.words, _SAME, rows.advice)
     else:
-        return _by_ties(results, trained=trained)
-    return Finding("unknown", told, _SAME, "Let the run end, on an engine that gives token ids and log-probabilities.")
+        return _by_ties(results, rows, trained=trained)
+    return Finding("unknown", told, _SAME, ASK_AN_ENGINE)
 
 
-_BETWEEN: Final[dict[str, str]] = {
-    "repeated": "another request between them",
-    "ladder": "the ladder between them",
-    "cached": "the second one from the cache",
-}
-
-
-def _by_ties(results: Sequence[Compared], *, trained: bool) -> Finding:
+def _by_ties(results: Sequence[Compared], rows: Told | None, *, trained: bool) -> Finding:
     """Kept, unless ties leave less than one reply's worth of tokens that were the same."""
     tokens, ties = sum(outcome.tokens for outcome in results), [each for each in results if each.says == "tie"]
     told = f"{len(results) - len(ties)} of {len(results)} pairs of replies are the same, {tokens:,} tokens in all"
     if ties:
         told += f"; {len(ties)} at a tie, the first: they {ties[0].detail}"
+    if rows is not None:
+        told += f"; {rows.words}"
+    expected = _SAME if rows is None else _SAME_ROWS
     if tokens >= max(outcome.of for outcome in results):
-        return Finding("kept", told, _SAME)
+        return Finding("kept", told, expected)
     flat = "" if trained else "; with random weights all logits are nearly equal: only another state would be noticed"
-    return Finding("unknown", f"{told}{flat}", _SAME, "Longer replies (workload.output_tokens) tell more.")
+    return Finding("unknown", f"{told}{flat}", expected, "Longer replies (workload.output_tokens) tell more.")

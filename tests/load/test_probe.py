@@ -12,8 +12,9 @@ import pytest
 from bench.load.clock import RunClock
 from bench.load.http import Client
 from bench.load.probe import Probe, ProbePrompts
-from bench.observe.probe import STEPS, pairs
+from bench.observe.probe import ROW_STEPS, STEPS, pairs
 from bench.records import Outcome
+from bench.report.probe_rows import by_log_probabilities
 from bench.report.rules_probe import compared
 from bench.workload.turn import Segment, Turn
 from tests.truth.process import running
@@ -110,6 +111,64 @@ def test_a_cache_that_gives_another_state_than_the_prompt(tmp_path: Path, gap: f
     ((trial,),), _ = asked(tmp_path, {"answers": {"wrong": "stale", "gap": gap}})
     assert says(trial) == {"repeated": {"same"}, "cached": {verdict}}
     assert {odds.cached for odds in trial.odds} == {True, False}  # with a salt it finds nothing in the cache
+
+
+def rows_say(before: ProbeTrial, after: ProbeTrial) -> dict[str, str]:
+    """Verdicts of the log-probabilities about repeats and about the cache."""
+    told = {
+        "repeated": by_log_probabilities([(before, None), (after, before)], cached=False),
+        "cached": by_log_probabilities([(before, None)], cached=True),
+    }
+    return {what: each.verdict for what, each in told.items() if each is not None}
+
+
+@pytest.mark.parametrize(
+    ("answers", "repeated", "cached"),
+    [
+        ({}, "kept", "kept"),
+        ({"rounding": 2e-5}, "kept", "kept"),
+        ({"rounding": 1e-2}, "unknown", "unknown"),  # more than another prompt does
+        ({"wrong": "leak"}, "broken", "kept"),
+        ({"wrong": "leak", "rounding": 2e-5}, "broken", "kept"),
+        ({"wrong": "stale"}, "kept", "broken"),  # cached, each prompt has the other's state, every time
+        ({"wrong": "stale", "rounding": 2e-5}, "kept", "broken"),
+    ],
+    ids=str,
+)
+def test_a_model_that_says_one_token_for_ever(
+    tmp_path: Path, answers: dict[str, Any], repeated: str, cached: str
+) -> None:
+    ((before,), (after,)), done = asked(tmp_path, {"answers": {"flat": 2e-3} | answers}, times=2)
+    for trial in (before, after):
+        assert trial.silent
+        assert trial.odds == ()
+        assert tuple(trial.rows) == tuple(ROW_STEPS)
+        assert {(odds.of, odds.cached) for odds in trial.rows.values()} == set(ROW_STEPS.values())
+        assert {(odds.after, len(odds.likely), odds.reply.completion_tokens) for odds in trial.rows.values()} == {
+            ((), 20, 1)
+        }
+        assert trial.rows["B"].reply.prompt_sha256 == trial.replies["B"].prompt_sha256
+        assert trial.rows["A3"].reply.prompt_sha256 == trial.replies["A"].prompt_sha256
+    assert len(done) == 2 * (len(STEPS) + len(ROW_STEPS))
+    assert rows_say(before, after) == {"repeated": repeated, "cached": cached}
+
+
+def test_of_a_flat_model_without_log_probabilities_one_request_too_many_is_asked(tmp_path: Path) -> None:
+    ((trial,),), done = asked(tmp_path, {"answers": {"flat": 2e-3, "odds": False}})
+    assert tuple(trial.rows) == ("A1",)
+    assert len(done) == len(STEPS) + 1
+    assert rows_say(trial, trial) == {"repeated": "unknown", "cached": "unknown"}
+
+
+def test_where_replies_of_two_prompts_differ_nothing_more_is_asked(tmp_path: Path) -> None:
+    ((trial,),), _ = asked(tmp_path, {"answers": {}})
+    assert trial.rows == {}
+    assert rows_say(trial, trial) == {}
+
+
+def test_of_replies_that_mean_nothing_no_log_probabilities_are_asked(tmp_path: Path) -> None:
+    ((trial,),), _ = asked(tmp_path, {"answers": {"flat": 2e-3}}, comparable=False)
+    assert trial.rows == {}
 
 
 def test_replies_that_mean_nothing_are_not_asked_about(tmp_path: Path) -> None:
