@@ -15,10 +15,10 @@ from bench.report import rules_barge_in, rules_client, rules_engine, rules_probe
 from bench.report.disclosure import DEFINITIONS
 from bench.report.prefix import MOST_PREDICTED
 from bench.report.schema import PUBLISHED
-from bench.stats import steady
+from bench.stats import moved, steady
 from bench.stats.certificate import CERTIFICATE_CONFIDENCE, allowed_over, smallest_certifiable
 from bench.stats.quantiles import CONFIDENCE, smallest_n
-from bench.stats.ties import TIE
+from bench.stats.ties import TIE, TOP_K
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-numbers-are-defined.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -106,6 +106,11 @@ def test_every_rule_is_in_the_table_and_none_is_made_up() -> None:
         (rules_window.ARRIVALS_DEVIATIONS, "within {:g} standard deviations"),
         (rules_barge_in.NOTICED_S * 1000, "until {:g} ms after each interruption"),
         (TIE, "a tie ({:g} nats)"),
+        (moved.NEAR * 100, "A moved by {:g} % of the distance to B at most"),
+        (moved.NEAR * 100, "A moved to within {:g} % of that from B's row"),
+        (1 / moved.NEAR, "its distance is not {:g} times what two repeats differ by"),
+        (moved.FLOAT_STEPS, "within {:g} steps of float32"),
+        (TOP_K, "the {:g} most likely ones"),
         (MOST_PREDICTED, "up to {:,} requests"),
         (smallest_n(0.95), "p95 needs {} requests"),
         (smallest_n(0.99), "p99 needs {} for an interval"),

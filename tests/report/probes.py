@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.observe.observations import CounterValues, Probed
-from bench.observe.probe import STEPS, ProbeOdds, ProbeReply, ProbeTrial
+from bench.observe.probe import ROW_STEPS, STEPS, ProbeOdds, ProbeReply, ProbeTrial
 from bench.records import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from bench.observe.probe import RowStep
 
 IDS = tuple(range(100, 110))
 OTHER_IDS = tuple(range(200, 210))
@@ -48,12 +50,40 @@ def make_odds(after: int, likely: dict[int, float], *, of: Literal["A", "B"] = "
     return ProbeOdds(of=of, after=IDS[:after], cached=cached, likely=tuple(likely.items()), reply=reply)
 
 
-def make_trial(agent: str = "router", odds: Sequence[ProbeOdds] = (), **replies: Any) -> ProbeTrial:
+def make_row(moved: float = 0.0, *, of: Literal["A", "B"] = "A", cached: bool = True, path: float = 0.0) -> ProbeOdds:
+    """Of a model that always says one token: the others are more likely by up to four times this.
+
+    Args:
+        moved: by the prompt.
+        of, cached: see `ProbeOdds`.
+        path: by how it was computed; other tokens than the prompt moves most.
+    """
+    others = {
+        token: -6.0 - token / 1000 + moved * (token % 5) + path * (token * token % 7 % 3) for token in range(1, 20)
+    }
+    return make_odds(0, {0: -5.0} | others, of=of, cached=cached)
+
+
+def make_rows(apart: float = 0.01, path: float = 0.0, **moved: float) -> dict[RowStep, ProbeOdds]:
+    """Rows of a sound engine, B's so far from A's, uncached ones by `path`; `moved` says how far some are from A's."""
+    rows: dict[RowStep, ProbeOdds] = {}
+    for step, (of, cached) in ROW_STEPS.items():
+        by = moved.get(step, apart if of == "B" else 0.0)
+        rows[step] = make_row(by, of=of, cached=cached, path=0.0 if cached else path)
+    return rows
+
+
+def make_trial(
+    agent: str = "router",
+    odds: Sequence[ProbeOdds] = (),
+    rows: Mapping[RowStep, ProbeOdds] | None = None,
+    **replies: Any,
+) -> ProbeTrial:
     """Equal replies to A and another one to B; `replies` replaces some by step, with tokens or with a whole reply."""
     given: dict[str, Any] = {"B": OTHER_IDS} | replies
     every = {step: given.get(step, IDS) for step in STEPS}
     whole = {step: each if isinstance(each, ProbeReply) else make_reply(each) for step, each in every.items()}
-    return ProbeTrial.model_validate({"agent": agent, "replies": whole, "odds": tuple(odds)})
+    return ProbeTrial.model_validate({"agent": agent, "replies": whole, "odds": tuple(odds), "rows": rows or {}})
 
 
 def make_probed(
@@ -61,7 +91,8 @@ def make_probed(
 ) -> Probed:
     """A probe of one agent or of these; `counters` bends what the engine counted meanwhile."""
     trials = trials or (make_trial(),)
-    asked = [reply for trial in trials for reply in (*trial.replies.values(), *(odds.reply for odds in trial.odds))]
+    odds = [odds for trial in trials for odds in (*trial.odds, *trial.rows.values())]
+    asked = [reply for trial in trials for reply in trial.replies.values()] + [each.reply for each in odds]
     counted = {
         "requests_finished": len(asked),
         "prompt_tokens": sum(reply.prompt_tokens or 0 for reply in asked),

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from bench.report import folder_files as files
-from bench.report.rules_probe import ANSWERED, REPEATED, RULES
+from bench.report.rules_probe import ANSWERED, CACHED, REPEATED, RULES
 from tests.run.real_run import SHORT, RealRun, bench, engine_processes, outcome, repro
 
 pytestmark = pytest.mark.engine
@@ -50,6 +50,19 @@ def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
     checked = bench("verify", str(run.folder), "--json", config=run.home)
     out, _ = checked.communicate(timeout=60)
     assert json.loads(out)["verified"] is True
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_on_random_weights_log_probabilities_decide(tmp_path: Path, dtype: str) -> None:
+    """In BF16 a prompt of this toy moves a few logits by one step of the grid, or none: then it is not told apart."""
+    settings = {**SHORTER, "engine.flags.load_format": "dummy", "engine.flags.dtype": dtype}
+    report = outcome(repro("cpu", tmp_path, settings), tmp_path, "cpu").report
+    checks = {check["rule"]: check for check in report["checks"] if check["rule"] in RULES}
+    assert checks[ANSWERED]["verdict"] == "kept"
+    for rule in (REPEATED, CACHED):
+        assert "another prompt got the same reply, too" in checks[rule]["measured"]
+        assert checks[rule]["verdict"] in ({"kept"} if dtype == "float32" else {"kept", "unknown"}), checks[rule]
 
 
 def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_path: Path) -> None:

@@ -105,8 +105,9 @@ def test_a_whole_run_is_measured_reported_signed_and_verified(
         ({"answers": {"wrong": "leak"}}, REPEATED),
         ({"answers": {"wrong": "stale"}, "prefix_caching": True}, CACHED),
         ({"answers": {}, "requests": [{}, {"fault": "cut", "fault_after": 3}]}, ANSWERED),
+        ({"answers": {"wrong": "leak", "flat": 2e-3, "rounding": 2e-5}}, REPEATED),
     ],
-    ids=["leak", "stale", "lost"],
+    ids=["leak", "stale", "lost", "leak into log-probabilities"],
 )
 def test_an_engine_that_answers_wrongly_makes_no_measurement(
     tmp_path: Path, run: StartClient, script: dict[str, Any], rule: str
@@ -119,6 +120,22 @@ def test_an_engine_that_answers_wrongly_makes_no_measurement(
     assert code == report["exit_code"] == 4, err
     assert rule in {check["rule"] for check in report["checks"] if check["verdict"] == "broken"}
     assert verify(client.folder, tmp_path)["verified"] is True  # that it is invalid
+
+
+def test_an_engine_that_says_one_token_for_ever_is_judged_by_log_probabilities(
+    tmp_path: Path, run: StartClient
+) -> None:
+    short = {**SETTINGS, "load.ladder": "[{streams = 2}]", "load.steady_s": "0.5"}
+    answers = {"flat": 2e-3, "rounding": 2e-5}
+    with running({"answers": answers, "prefix_caching": True}, folder=tmp_path) as server:
+        client = run(server.base_url, short)
+        _, err = client.end()
+    report: Any = client.report
+    checks = {check["rule"]: check for check in report["checks"]}
+    for rule in RULES:
+        assert checks[rule]["verdict"] == "kept", (checks[rule], err)
+    assert "but not the same log-probabilities" in checks[REPEATED]["measured"]
+    assert verify(client.folder, tmp_path)["verified"] is True
 
 
 ALL_KINDS = """[
