@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from bench.workload.turn import Turn
 
 AGENTS: Final = 2
-"""Of the recipe, at most: ten requests before the ladder and ten after it, some seconds."""
+"""Of the recipe, at most: ten requests before the ladder and ten after it, some seconds; and twelve of one token each
+where the replies to two prompts are equal."""
 
 
 def probe_of(plan: RunPlan, *, run: int, model: str, nonce: str, tokenizer: CheckpointTokenizer) -> Probe:

@@ -7,6 +7,7 @@ token to the cache, in relation to how far B's are away. A report from before an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bench.observe.probe import ROW_STEPS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bench.stats.moved import Moved, Row
 
 Rows: TypeAlias = "Mapping[RowStep, Row]"
+Repeats: TypeAlias = "list[tuple[Row, Row]]"
 
 BETWEEN: Final[dict[str, str]] = {
     "repeated": "another request between them",
@@ -50,17 +52,25 @@ class Told:
     advice: str = ASK_AN_ENGINE
 
 
-def by_log_probabilities(trials: Sequence[tuple[ProbeTrial, ProbeTrial | None]], *, cached: bool) -> Told | None:
+def by_log_probabilities(
+    trials: Sequence[tuple[ProbeTrial, ProbeTrial | None]], every: Sequence[ProbeTrial], *, cached: bool
+) -> Told | None:
     """What they say of all agents whose two prompts got the same reply; None where there is no such agent.
 
     Args:
-        trials: each with that of the same agent before the ladder, where it is after it.
+        trials: what is judged, each with that of the same agent before the ladder, where it is after it.
+        every: trial of the run: what an agent's show of rounding goes for all of them.
         cached: ask about the cache; otherwise about repeats.
     """
     silent = [(trial, earlier) for trial, earlier in trials if trial.silent]
     if not silent:
         return None
-    judged = [each for trial, earlier in silent for each in _judged(trial, earlier, cached=cached)]
+    judged: list[tuple[ProbeTrial, str, Moved | None]] = []
+    for trial, earlier in silent:
+        known_rows = [rows for each in every if each.agent == trial.agent and (rows := _rows(each)) is not None]
+        before = None if earlier is None else _rows(earlier)
+        outcomes = _judged(_rows(trial), before, _repeats(known_rows), cached=cached, after=earlier is not None)
+        judged += [(trial, what, outcome) for what, outcome in outcomes]
     known = [(trial, what, outcome) for trial, what, outcome in judged if outcome is not None]
     for trial, what, outcome in known:
         if outcome.says == "different":
@@ -81,38 +91,47 @@ def by_log_probabilities(trials: Sequence[tuple[ProbeTrial, ProbeTrial | None]],
 
 
 def _judged(
-    trial: ProbeTrial, earlier: ProbeTrial | None, *, cached: bool
-) -> Iterator[tuple[ProbeTrial, str, Moved | None]]:
-    """Every movement that the rule is about; None where not all of its log-probabilities are known."""
-    rows, before = _rows(trial), None if earlier is None else _rows(earlier)
+    rows: Rows | None, earlier: Rows | None, repeats: Repeats, *, cached: bool, after: bool
+) -> Iterator[tuple[str, Moved | None]]:
+    """Every movement of a trial that the rule is about; None where not all of its log-probabilities are known."""
     if cached:
         for step in ("A1", "A2"):
-            yield trial, "cached", None if rows is None else _from_the_cache(rows, step)
+            yield "cached", None if rows is None else _from_the_cache(rows, step, repeats)
         return
-    yield trial, "repeated", None if rows is None else _again(rows, rows)
-    if earlier is not None:
-        yield trial, "ladder", None if rows is None or before is None else _again(before, rows)
+    yield "repeated", None if rows is None else _again(rows, rows, repeats)
+    if after:
+        yield "ladder", None if rows is None or earlier is None else _again(earlier, rows, repeats)
 
 
-def _from_the_cache(rows: Rows, step: RowStep) -> Moved:
+def _from_the_cache(rows: Rows, step: RowStep, repeats: Repeats) -> Moved:
     return moved(
         rows["A0"],
         rows[step],
         apart=[(rows["A0"], rows["B0"])],  # from their first token neither has anything of the other: see ROW_STEPS
-        repeats=[(rows["A1"], rows["A2"])],
+        repeats=repeats,
         others=[rows["B0"]],
     )
 
 
-def _again(before: Rows, rows: Rows) -> Moved:
+def _again(earlier: Rows, rows: Rows, repeats: Repeats) -> Moved:
     """From A2 of one trial to A3 of the same or of a later one."""
     return moved(
-        before["A2"],
+        earlier["A2"],
         rows["A3"],
         apart=[(rows["A0"], rows["B0"]), (rows["A2"], rows["B"])],
-        repeats=[(each["A1"], each["A2"]) for each in (before, rows)],
+        repeats=repeats,
         others=[rows["B"], rows["B0"]],
     )
+
+
+def _repeats(trials: Sequence[Rows]) -> Repeats:
+    """Pairs of an agent's rows that only rounding sets apart: with nothing between, and over the ladder from scratch.
+
+    An engine that rounds in two ways now and then would otherwise look as if it had moved, if B fell to the other way.
+    """
+    again = [(rows["A1"], rows["A2"]) for rows in trials]
+    scratch: tuple[RowStep, ...] = ("A0", "B0")
+    return again + [(one[step], other[step]) for one, other in pairwise(trials) for step in scratch]
 
 
 def _rows(trial: ProbeTrial) -> Rows | None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from bench.report.counters import Total
     from bench.report.measurement import Measurement
     from bench.report.model import Check
-    from bench.report.probe_rows import Told
 
 ANSWERED: Final = "probe requests were answered in full"
 REPEATED: Final = "the same request gets the same answer after others"
@@ -39,7 +38,7 @@ RULES: Final = (ANSWERED, REPEATED, CACHED)
 Says: TypeAlias = Literal["same", "tie", "different", "unknown"]
 
 _SAME: Final = "the same tokens, or a tie where they part"
-_SAME_ROWS: Final = f"{_SAME}; log-probabilities that are {NEAR:.0%} of the way to another prompt's at most"
+_SAME_ROWS: Final = f"{_SAME}; log-probabilities that moved {NEAR:.0%} of the way to another prompt's at most"
 _WHOLE: Final = "every request answered with the exact token counts, and counted by the engine"
 _ADVICE: Final[dict[str, str]] = {
     REPEATED: "Something of one request reaches another, or a kernel gives another result each time: turn off prefix "
@@ -243,12 +242,13 @@ def _repeated(measurement: Measurement, run: int) -> Finding:
     if after is not None:
         earlier = {trial.agent: trial for trial, _ in trials}
         trials += [(trial, earlier.get(trial.agent)) for trial in after.trials]
-    return _same(measurement, REPEATED, trials, finished=before is not None and after is not None)
+    return _same(measurement, run, REPEATED, trials, finished=before is not None and after is not None)
 
 
 def _cached(measurement: Measurement, run: int) -> Finding:
     before, _ = _phases(measurement, run)
-    found = _same(measurement, CACHED, [(trial, None) for trial in before.trials] if before else [], finished=True)
+    trials: list[tuple[ProbeTrial, ProbeTrial | None]] = [(trial, None) for trial in before.trials] if before else []
+    found = _same(measurement, run, CACHED, trials, finished=True)
     if before is None or found.verdict != "kept":
         return found
     hits, prompts = _increase(before, "prompt_tokens_cached"), _increase(before, "prompt_tokens")
@@ -261,12 +261,19 @@ def _cached(measurement: Measurement, run: int) -> Finding:
 
 
 def _same(
-    measurement: Measurement, rule: str, trials: Sequence[tuple[ProbeTrial, ProbeTrial | None]], *, finished: bool
+    measurement: Measurement,
+    run: int,
+    rule: str,
+    trials: Sequence[tuple[ProbeTrial, ProbeTrial | None]],
+    *,
+    finished: bool,
 ) -> Finding:
     """The finding of one of the two rules about replies, from the probe's trials, each with its earlier one."""
     if accepts_at_random(measurement.recipe):
         return Finding("unknown", _AT_RANDOM, _SAME, "The same recipe without synthetic acceptance can be asked.")
     trained = not random_weights(measurement.recipe)
+    expected = _SAME_ROWS if any(trial.rows for trial, _ in trials) else _SAME
+    every = [trial for phase in _phases(measurement, run) if phase is not None for trial in phase.trials]
     about = [
         (pair, trial, compared(pair, trial, trained=trained))
         for trial, earlier in trials
@@ -276,10 +283,10 @@ def _same(
     for pair, trial, outcome in about:
         if outcome.says == "different":
             told = f"two replies to the same prompt of {trial.agent} ({BETWEEN[pair.what]}) {outcome.detail}"
-            return Finding("broken", told, _SAME, _ADVICE[rule])
-    rows = by_log_probabilities(trials, cached=rule == CACHED)
+            return Finding("broken", told, expected, _ADVICE[rule])
+    rows = by_log_probabilities(trials, every, cached=rule == CACHED)
     if rows is not None and rows.verdict == "broken":
-        return Finding("broken", rows.words, _SAME_ROWS, _ADVICE[rule])
+        return Finding("broken", rows.words, expected, _ADVICE[rule])
     results = [outcome for _, _, outcome in about]
     unknown = next((outcome.detail for outcome in results if outcome.says == "unknown"), "")
     if not results:
@@ -289,21 +296,20 @@ def _same(
     elif not finished:
         told = _UNFINISHED
     elif rows is not None and rows.verdict == "unknown":
-        return Finding("unknown", rows.words, _SAME, rows.advice)
+        return Finding("unknown", rows.words, expected, rows.advice)
     else:
-        return _by_ties(results, rows, trained=trained)
-    return Finding("unknown", told, _SAME, ASK_AN_ENGINE)
+        told = "" if rows is None else f"; {rows.words}"
+        return _by_ties(results, told, expected, trained=trained)
+    return Finding("unknown", told, expected, ASK_AN_ENGINE)
 
 
-def _by_ties(results: Sequence[Compared], rows: Told | None, *, trained: bool) -> Finding:
+def _by_ties(results: Sequence[Compared], besides: str, expected: str, *, trained: bool) -> Finding:
     """Kept, unless ties leave less than one reply's worth of tokens that were the same."""
     tokens, ties = sum(outcome.tokens for outcome in results), [each for each in results if each.says == "tie"]
     told = f"{len(results) - len(ties)} of {len(results)} pairs of replies are the same, {tokens:,} tokens in all"
     if ties:
         told += f"; {len(ties)} at a tie, the first: they {ties[0].detail}"
-    if rows is not None:
-        told += f"; {rows.words}"
-    expected = _SAME if rows is None else _SAME_ROWS
+    told += besides
     if tokens >= max(outcome.of for outcome in results):
         return Finding("kept", told, expected)
     flat = "" if trained else "; with random weights all logits are nearly equal: only another state would be noticed"

@@ -3,9 +3,10 @@
 A **row** is what an engine tells of one place: its K most likely tokens with their log-probabilities. Two rows need not
 name the same tokens. A token that a row does not name is at most as likely as the last one that it names, and is given
 that value: so a completed row is the log-probabilities of the whole vocabulary, cut off from below at their K-th
-largest. Cutting off never adds to a movement: where no log-probability moves by more than m, neither does the K-th
-largest (K of them stay above it less m), and max(x, c) moves by no more than the further of x and c. Where the same
-distribution is told with other tokens at a tie of the last places, the completed rows are equal.
+largest (K of the shortest row, should they differ). Cutting off never adds to a movement: where no log-probability
+moves by more than m, neither does the K-th largest (K of them stay above it less m), and max(x, c) moves by no more
+than the further of x and c. Where the same distribution is told with other tokens at a tie of the last places, the
+completed rows are equal.
 
 **Distance** of two rows: over the tokens that any row of one judgement names, the mean absolute difference of the
 completed rows, less what all differences have in common (the constant that makes it least: their median). What logits
@@ -89,12 +90,13 @@ def moved(
         repeats: pairs of this prompt's rows that nothing but rounding can set apart.
         others: rows of the other prompt, to which `second` may have moved; in all ways that may have been its own.
     """
-    pairs = [*apart, *repeats]
-    tokens, resolution = _tokens([first, second, *chain.from_iterable(pairs), *others])
+    rows = [first, second, *chain.from_iterable([*apart, *repeats]), *others]
+    tokens, resolution = _tokens(rows)
+    fewest = min(map(len, rows))
 
     def completed(row: Row) -> list[float]:
-        last = min(row.values())
-        return [row.get(token, last) for token in tokens]
+        last = sorted(row.values())[-fewest]
+        return [max(row.get(token, last), last) for token in tokens]
 
     def gap(pair: tuple[Row, Row]) -> float:
         return distance(completed(pair[0]), completed(pair[1]))

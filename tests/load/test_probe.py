@@ -116,8 +116,8 @@ def test_a_cache_that_gives_another_state_than_the_prompt(tmp_path: Path, gap: f
 def rows_say(before: ProbeTrial, after: ProbeTrial) -> dict[str, str]:
     """Verdicts of the log-probabilities about repeats and about the cache."""
     told = {
-        "repeated": by_log_probabilities([(before, None), (after, before)], cached=False),
-        "cached": by_log_probabilities([(before, None)], cached=True),
+        "repeated": by_log_probabilities([(before, None), (after, before)], [before, after], cached=False),
+        "cached": by_log_probabilities([(before, None)], [before, after], cached=True),
     }
     return {what: each.verdict for what, each in told.items() if each is not None}
 

@@ -47,7 +47,7 @@ def test_rows_that_stay_decide_what_equal_replies_do_not() -> None:
     words = f"{EQUAL}, but not the same log-probabilities: they are 0.012 nats away over 19 tokens, where 0 nats"
     for rule in (REPEATED, CACHED):
         assert words in checks[rule].measured
-        assert "25% of the way to another prompt's" in checks[rule].expected
+        assert "moved 25% of the way to another prompt's at most" in checks[rule].expected
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,14 @@ def test_a_row_that_is_missing(missing: Any) -> None:
             assert check.measured == (
                 f"{EQUAL}: equal replies say little, and there are no log-probabilities that would say more"
             )
+
+
+@pytest.mark.parametrize(("step", "moved"), [("A0", 0.01), ("B0", 0.0), ("A1", 0.01)])
+def test_what_rounding_does_after_the_ladder_it_may_do_before_it(step: str, moved: float) -> None:
+    """The same row from scratch, or again with nothing between, is another one: then no movement is anybody's."""
+    leaking, rounding = silent(A3=0.01), silent(**{step: moved})
+    assert judged(leaking, silent())[REPEATED].verdict == "broken"
+    assert judged(leaking, rounding)[REPEATED].verdict == "unknown"
 
 
 def test_rows_of_one_moment_alone_say_nothing_of_the_ladder() -> None:

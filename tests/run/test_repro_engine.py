@@ -14,7 +14,7 @@ from bench.report.rules_probe import ANSWERED, CACHED, REPEATED, RULES
 from tests.run.real_run import SHORT, RealRun, bench, engine_processes, outcome, repro
 
 pytestmark = pytest.mark.engine
-SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
+SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]", "load.steady_s": "6"}
 
 
 @pytest.fixture(params=["cpu", "cpu-mtp"])
@@ -55,13 +55,18 @@ def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_on_random_weights_log_probabilities_decide(tmp_path: Path, dtype: str) -> None:
-    """In BF16 a prompt of this toy moves a few logits by one step of the grid, or none: then it is not told apart."""
-    settings = {**SHORTER, "engine.flags.load_format": "dummy", "engine.flags.dtype": dtype}
+    """Served as the recipes of random weights serve theirs, without a tokenizer.
+
+    In BF16 another prompt moves a few of this toy's logits by one step of the grid, or none: then it is not told apart.
+    """
+    flags = {"load_format": "dummy", "skip_tokenizer_init": "true", "dtype": dtype}
+    settings = {**SHORTER, "workload.api": "token_ids"} | {f"engine.flags.{name}": flag for name, flag in flags.items()}
     report = outcome(repro("cpu", tmp_path, settings), tmp_path, "cpu").report
     checks = {check["rule"]: check for check in report["checks"] if check["rule"] in RULES}
-    assert checks[ANSWERED]["verdict"] == "kept"
+    assert checks[ANSWERED]["verdict"] == "kept", checks
     for rule in (REPEATED, CACHED):
         assert "another prompt got the same reply, too" in checks[rule]["measured"]
+        assert "log-probabilities" in checks[rule]["measured"]
         assert checks[rule]["verdict"] in ({"kept"} if dtype == "float32" else {"kept", "unknown"}), checks[rule]
 
 
