@@ -21,8 +21,6 @@ from bench.peers.runner import last_line, one, places, rounds
 from bench.peers.tool import Tool
 from tests.peers.standin import Standin
 
-pytestmark = pytest.mark.alone
-
 HERE = Place(python=Path(sys.executable), version="1.0")
 TWO = Load(requests=2, in_flight=1)
 

@@ -15,7 +15,7 @@ import psutil
 from bench.report import folder_files as files
 
 ROOT = Path(__file__).parents[2]
-SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.ramp_s": "2", "load.steady_s": "6"}
+SHORT = {"load.ladder": "[{streams = 2}, {streams = 4}]", "load.ramp_s": "2", "load.steady_s": "10"}
 
 
 @dataclass(frozen=True)

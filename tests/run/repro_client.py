@@ -26,7 +26,8 @@ class ReproClient:
         self, tmp_path: Path, settings: Mapping[str, str], *options: str, environment: Mapping[str, str] | None = None
     ) -> None:
         self.reports = tmp_path / "reports"
-        self.environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), **(environment or {})}
+        wide = {"COLUMNS": "400"}  # no path is broken
+        self.environment = {**os.environ, **wide, "XDG_CONFIG_HOME": str(tmp_path / "config"), **(environment or {})}
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         command = [sys.executable, "-m", "bench", "repro", "cpu", "--reports", str(self.reports), "--json"]
         self.process = subprocess.Popen(

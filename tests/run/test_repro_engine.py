@@ -14,7 +14,7 @@ from bench.report.rules_probe import ANSWERED, CACHED, REPEATED, RULES
 from tests.run.real_run import SHORT, RealRun, bench, engine_processes, outcome, repro
 
 pytestmark = pytest.mark.engine
-SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]", "load.steady_s": "6"}
+SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
 
 
 @pytest.fixture(params=["cpu", "cpu-mtp"])
@@ -22,7 +22,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> RealRun:
     if request.param == "cpu":
         shared: RealRun = request.getfixturevalue("cpu_run")
         return shared
-    return outcome(repro("cpu-mtp", tmp_path, SHORTER), tmp_path, "cpu-mtp")
+    return outcome(repro("cpu-mtp", tmp_path, {**SHORTER, "load.steady_s": "6"}), tmp_path, "cpu-mtp")
 
 
 @pytest.mark.alone

@@ -27,7 +27,7 @@ SETTINGS = {
     "load.ramp_s": "0.3",
     "load.steady_s": "1.5",
 }
-LONG = {**SETTINGS, "load.steady_s": "40"}
+LONG = {**SETTINGS, "load.steady_s": "20"}
 """Longer than any test looks on; the turns of the whole window are prepared before it, so not much longer."""
 
 
@@ -74,7 +74,6 @@ def verify(folder: Path, tmp_path: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.alone
 def test_a_whole_run_is_measured_reported_signed_and_verified(
     server: TruthServer, run: StartClient, tmp_path: Path
 ) -> None:
@@ -155,7 +154,6 @@ def trace_in(folder: Path, *lines: str) -> Path:
     return trace
 
 
-@pytest.mark.alone
 def test_every_kind_of_load_in_one_ladder(tmp_path: Path, run: StartClient) -> None:
     ladder = ALL_KINDS.replace("\n", " ") % trace_in(tmp_path)
     replies = {"workload.agents": '["router"]', "workload.turns": "[1, 1]", "workload.output_tokens": "30"}  # of 0.3 s
@@ -187,7 +185,6 @@ def test_every_kind_of_load_in_one_ladder(tmp_path: Path, run: StartClient) -> N
     assert code == report["exit_code"]
 
 
-@pytest.mark.alone
 def test_a_ladder_on_two_client_processes(server: TruthServer, run: StartClient) -> None:
     client = run(server.base_url, {**SETTINGS, "load.client_processes": "2", "load.steady_s": "1.0"})
     _, err = client.end()

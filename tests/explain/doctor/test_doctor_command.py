@@ -18,6 +18,12 @@ UNKNOWN = s.STARTS / "cpu-died.log"
 RUNNER = CliRunner()
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No path is broken, however long the folder's is that a test gets."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 @pytest.fixture
 def downgraded(tmp_path: Path) -> Path:
     path = tmp_path / "downgraded.log"
