@@ -53,21 +53,22 @@ def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_on_random_weights_log_probabilities_decide(tmp_path: Path, dtype: str) -> None:
+def test_on_random_weights_log_probabilities_decide(tmp_path: Path) -> None:
     """Served as the recipes of random weights serve theirs, without a tokenizer.
 
-    In BF16 another prompt moves a few of this toy's logits by one step of the grid, or none: then it is not told apart.
+    Another prompt moves some of this toy's logits by one step of BF16's grid, or none: then it is not told apart.
     """
-    flags = {"load_format": "dummy", "skip_tokenizer_init": "true", "dtype": dtype}
-    settings = {**SHORTER, "workload.api": "token_ids"} | {f"engine.flags.{name}": flag for name, flag in flags.items()}
+    flags = {"engine.flags.load_format": "dummy", "engine.flags.skip_tokenizer_init": "true"}
+    settings = {**SHORTER, "workload.api": "token_ids", **flags}
     report = outcome(repro("cpu", tmp_path, settings), tmp_path, "cpu").report
     checks = {check["rule"]: check for check in report["checks"] if check["rule"] in RULES}
     assert checks[ANSWERED]["verdict"] == "kept", checks
     for rule in (REPEATED, CACHED):
-        assert "another prompt got the same reply, too" in checks[rule]["measured"]
-        assert "log-probabilities" in checks[rule]["measured"]
-        assert checks[rule]["verdict"] in ({"kept"} if dtype == "float32" else {"kept", "unknown"}), checks[rule]
+        verdict, measured = checks[rule]["verdict"], checks[rule]["measured"]
+        assert "another prompt got the same reply, too" in measured
+        told_apart = "but not the same log-probabilities" in measured
+        assert verdict == ("kept" if told_apart else "unknown"), measured
+        assert told_apart or "they moved by 0 nats, but the other prompt's are" in measured
 
 
 def test_an_engine_that_is_killed_leaves_an_honest_report_and_no_process(tmp_path: Path) -> None:
