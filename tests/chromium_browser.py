@@ -11,8 +11,6 @@ font are installed first.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
@@ -20,6 +18,8 @@ from typing import Any, Literal, NoReturn
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # has no types
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, sync_playwright
+
+from tests.debian_packages import NotInstalledError, find_program
 
 PHONE, DESK = 390, 1280
 """Widths in CSS pixels."""
@@ -62,15 +62,11 @@ def _unavailable(reason: str) -> NoReturn:
 
 def _program() -> str:
     """Its path; installed first in CI."""
-    missing = shutil.which("chromium") is None
-    if missing and os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
-        for command in (["apt-get", "update"], install):
-            done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-            if done.returncode:
-                _unavailable(f"{' '.join(command)} failed: {done.stderr[-500:]}")
-    return shutil.which("chromium") or _unavailable("chromium is not installed (Debian: apt-get install chromium)")
+    try:
+        found = find_program("chromium", ("chromium", "fonts-dejavu-core"))
+    except NotInstalledError as error:
+        _unavailable(str(error))
+    return found or _unavailable("chromium is not installed (Debian: apt-get install chromium)")
 
 
 @pytest.fixture(scope="module")

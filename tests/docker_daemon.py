@@ -35,6 +35,7 @@ from bench.engine.pins import REPOSITORY
 from bench.images.base import Base, parse_base
 from bench.images.build import BuiltImage, ensure_image
 from bench.images.revision import tracked_files
+from tests.debian_packages import NotInstalledError, find_program
 from tests.images.debian_base import GLIBC, PYTHON, SETTINGS, debian_tar
 from tests.images.private_docker import CannotStartError, loopback_registry, private_docker
 
@@ -58,18 +59,12 @@ def _unavailable(reason: str) -> NoReturn:
 
 def _program(name: str) -> str:
     """Its path; installed first in CI."""
-    if shutil.which(name) is None and os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get"):
-        missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
-        for command in (["apt-get", "update"], install):
-            done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-            if done.returncode:
-                _unavailable(f"{' '.join(command)} failed: {done.stderr[-500:]}")
-    found = shutil.which(name)
-    if found is None:
-        _unavailable(f"{name} is not installed (Debian: apt-get install {PACKAGES[name]})")
-    return found
+    missing = (package for program, package in PACKAGES.items() if shutil.which(program) is None)
+    try:
+        found = find_program(name, missing)
+    except NotInstalledError as error:
+        _unavailable(str(error))
+    return found or _unavailable(f"{name} is not installed (Debian: apt-get install {PACKAGES[name]})")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ apt-get, Debian's packages are installed first.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ import pytest
 
 from bench.engine.guarded import GuardedProcess
 from bench.engine.process import free_port
+from tests.debian_packages import NotInstalledError, find_program
 
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 """Program to Debian package."""
@@ -147,17 +147,11 @@ def _logs(folder: Path) -> str:
 
 def _have(program: str) -> str:
     """Its path; installed first in CI."""
-    found = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None and os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get"):
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *PACKAGES.values()]
-        for command in (["apt-get", "update"], install):
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
-            if done.returncode:
-                _unavailable(f"{' '.join(command)} failed: {done.stderr[-500:]}")
-        found = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None:
-        _unavailable(f"{program} is not installed (Debian: apt-get install {PACKAGES[program]})")
-    return found
+    try:
+        found = find_program(program, PACKAGES.values())
+    except NotInstalledError as error:
+        _unavailable(str(error))
+    return found or _unavailable(f"{program} is not installed (Debian: apt-get install {PACKAGES[program]})")
 
 
 def _unavailable(reason: str) -> NoReturn:
