@@ -6,7 +6,7 @@ Tests are dealt out in pieces:
    the Docker Engine, which with its images is there once.
 2. The rest, file by file, to both workers.
 3. "alone", to the worker that had the first piece, once there is nothing else to deal out: what is marked `alone`. Such
-   a test also waits until the other worker has ended its last test.
+   a test begins when the other worker is between two tests or has none left, and that one waits for its end.
 
 The groups of pytest-xdist (3.8) would do for a part of this, but it writes them where pytest 9.2 no longer looks. So
 the workers, who know the marks, tell the controller, who deals, in a file. Without `-n` nothing waits for anything.
