@@ -186,6 +186,7 @@ def test_a_server_without_log_probabilities(tmp_path: Path) -> None:
 def test_a_server_that_does_not_say_its_tokens(tmp_path: Path) -> None:
     ((trial,),), _ = asked(tmp_path, {})
     assert {reply.token_ids for reply in trial.replies.values()} == {None}
+    assert trial.rows == {}
     assert says(trial) == {}
 
 

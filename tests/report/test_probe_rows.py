@@ -55,10 +55,11 @@ def test_rows_that_stay_decide_what_equal_replies_do_not() -> None:
     [
         (silent(A3=0.01), silent(), REPEATED, "another request between them"),
         (silent(), silent(A3=0.009), REPEATED, "another request between them"),
+        (silent(path=0.03, A3=0.01), silent(path=0.03), REPEATED, "another request between them"),
         (silent(), silent(A1=0.01, A2=0.01, A3=0.01), REPEATED, "the ladder between them"),
         (silent(A1=0.01, A2=0.01, A3=0.01), silent(), CACHED, "the second one from the cache"),
     ],
-    ids=["before the ladder", "after it", "over it", "cached"],
+    ids=["before the ladder", "after it", "where the cache rounds otherwise", "over it", "cached"],
 )
 def test_a_row_that_moved_to_another_prompt_s_makes_the_run_invalid(
     before: ProbeTrial, after: ProbeTrial, rule: str, between: str
@@ -79,8 +80,9 @@ def test_a_row_that_moved_to_another_prompt_s_makes_the_run_invalid(
         (silent(A3=-0.01), "-100% of the way"),
         (silent(A1=0.004), "which is not 4 times what repeats (0.0046 nats) and float32 differ by"),
         (silent(apart=0.0), "the other prompt's are 0 nats away"),
+        (silent(B=0.0), "the other prompt's are 0 nats away"),
     ],
-    ids=["half way", "elsewhere", "repeats differ", "prompts do not"],
+    ids=["half way", "elsewhere", "repeats differ", "prompts do not", "prompts do not where they are cached"],
 )
 def test_what_lies_between_or_cannot_be_told_apart_is_unknown(trial: ProbeTrial, words: str) -> None:
     check = judged(trial, silent())[REPEATED]
@@ -96,6 +98,21 @@ def test_rounding_of_a_prefix_that_comes_from_the_cache_is_no_other_state() -> N
     checks = judged(rounded, rounded)
     assert (checks[REPEATED].verdict, checks[CACHED].verdict) == ("kept", "unknown")
     assert "the second one from the cache" in checks[CACHED].measured
+
+
+@pytest.mark.parametrize("moved", [{"A1": 0.0027, "A2": 0.002}, {"A1": 0.002, "A2": 0.0027}])
+def test_every_row_from_the_cache_is_judged(moved: dict[str, float]) -> None:
+    """One of the two went more than a quarter of the way."""
+    assert judged(silent(A1=0.002, A2=0.002), silent())[CACHED].verdict == "kept"
+    assert judged(silent(**moved), silent())[CACHED].verdict == "unknown"
+
+
+def test_one_agent_s_rounding_is_no_excuse_for_another_s_rows() -> None:
+    rounding = silent(A1=0.01).model_copy(update={"agent": "booking"})
+    probes = make_probed("before", silent(A3=0.01), rounding), make_probed("after", silent(), rounding)
+    checks = {check.rule: check for check in same_answers(Measurement.of(evidence(*probes)))}
+    assert checks[REPEATED].verdict == "broken"
+    assert "of router" in checks[REPEATED].measured
 
 
 def test_a_reply_that_parts_elsewhere_is_told_first() -> None:
