@@ -129,7 +129,8 @@ def show(
         console.print(
             f"[bold]fingerprint[/]   {shown.fingerprint}\n              with --engine {shown.engine}{without}"
         )
-    console.print("[bold]command line[/]")
+    times = f" of each of {recipe.replicas} replicas" if recipe.replicas > 1 else ""
+    console.print(f"[bold]command line[/]{times}")
     typer.echo(line)
 
 

@@ -26,6 +26,7 @@ from bench.errors import UsageError
 from bench.images.base import pinned_base
 from bench.images.build import ensure_image
 from bench.images.definition import image_definition, image_target
+from bench.plan import Share
 from bench.report import folder_files as files
 from recipes.command import engine_arguments
 
@@ -109,8 +110,15 @@ class DockerRun:
             self._image = local_image(self._client, built.id)
             self._check_driver(self._image.env)
 
-    def engine(
-        self, number: int, *, plan: RunPlan, folder: Path, clock: Clock, on_progress: OnProgress
+    def engine(  # noqa: PLR0913  everything that an engine start is
+        self,
+        number: int,
+        *,
+        plan: RunPlan,
+        folder: Path,
+        clock: Clock,
+        on_progress: OnProgress,
+        share: Share | None = None,
     ) -> DockerEngine:
         """The engine of one run; `prepare` came before.
 
@@ -120,6 +128,7 @@ class DockerRun:
             folder: of the report.
             clock: the run's clock.
             on_progress: hears how far the start is.
+            share: which of several replicas it is, and where; None where there is one engine, with the whole host.
 
         Raises:
             StreamproofError: the volume of its caches cannot be used.
@@ -128,6 +137,7 @@ class DockerRun:
             raise RuntimeError("prepare() was not called")
         recipe, checkpoint = plan.recipe, plan.checkpoint
         local = recipe.checkpoint.kind != "hub"
+        share = share or Share(replica=0, host=self._host)
         launch = ContainerLaunch(
             client=self._client,
             image=self._image,
@@ -138,23 +148,25 @@ class DockerRun:
             env={**_fabric(), **load_pins().engine(recipe.engine.lock).env, **recipe.engine.env},
             tokens={} if local else {name: os.environ[name] for name in _TOKENS & os.environ.keys()},
             checkpoint=Path(checkpoint.model) if local else None,
-            caches=prepare_volume(self._client, self._made_with(plan, folder), image=self._image.id, say=self._say),
-            gpus=[gpu.uuid for gpu in self._host.gpus],
-            cores=self._host.cores,
+            caches=prepare_volume(
+                self._client, self._made_with(plan, folder, share.host), image=self._image.id, say=self._say
+            ),
+            gpus=[gpu.uuid for gpu in share.host.gpus],
+            cores=share.host.cores,
             given=self._given,
             base_replaced=self._base_replaced(self._image),
-            log=folder / files.engine_log(number),
+            log=folder / files.engine_log(number, share.replica),
             ready_timeout_s=recipe.engine.ready_timeout_s,
         )
         return DockerEngine(launch, run=number, clock=clock, on_progress=on_progress)
 
-    def _made_with(self, plan: RunPlan, folder: Path) -> MadeWith:
+    def _made_with(self, plan: RunPlan, folder: Path, host: Host) -> MadeWith:
         return made_with(
             plan.recipe,
             fingerprint=plan.engine_fingerprint,
             engine="docker",
-            machine=self._host.machine,
-            gpus=self._host.gpus,
+            machine=host.machine,
+            gpus=host.gpus,
             packages=self.digest,
             run=f"{folder.parent.name}/{folder.name}",
         )

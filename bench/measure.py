@@ -15,13 +15,12 @@ from bench.engine.metrics import MetricsPage
 from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
 from bench.load.context import unless_stopped
-from bench.load.http import Client
 from bench.load.point import run_ready
 from bench.load.probe import Probe
 from bench.load.processes import run_point_on
 from bench.load.ray_shards import OnObserved, run_point_on_ray
 from bench.load.sender import OnRecord
-from bench.load.worker import Target
+from bench.load.target import Clients, Target, TurnClient
 from bench.observe.gpu import Gpus
 from bench.observe.observations import ClientSelf, Counters, PhaseStarted, Probed, ShardClock
 from bench.observe.sampler import Sampler
@@ -88,8 +87,8 @@ async def measure(run: Run) -> None:
         StreamproofError: the first replies show that none will ever count.
     """
     ended = _End()
-    page = MetricsPage(run.engine.base_url, api_key=run.engine.api_key)
-    async with ended.on_signals(), _watched(run, page, ended), _client(run) as client:
+    page = MetricsPage(*run.engine.servers)
+    async with ended.on_signals(), _watched(run, page, ended), Clients(_target(run), run.clock) as client:
         probe = await asyncio.to_thread(run.make_probe)
         await _probe(run, probe, "before", client, page, ended)
         with closing(run.course.jobs()) as jobs:
@@ -143,16 +142,9 @@ class _End:
 
 
 def _target(run: Run) -> Target:
-    timeout_s = run.plan.recipe.load.request_timeout_s
-    return Target(base_url=run.engine.base_url, request_timeout_s=timeout_s, api_key=run.engine.api_key)
-
-
-def _client(run: Run) -> Client:
-    return Client(
-        run.engine.base_url,
-        clock=run.clock,
-        request_timeout_s=run.plan.recipe.load.request_timeout_s,
-        api_key=run.engine.api_key,
+    recipe = run.plan.recipe
+    return Target(
+        servers=run.engine.servers, ranks_each=recipe.ranks_each, request_timeout_s=recipe.load.request_timeout_s
     )
 
 
@@ -165,7 +157,7 @@ async def _watched(run: Run, page: MetricsPage, ended: _End) -> AsyncIterator[No
             try:
                 death = _record_news(run, sampler)
                 if death is not None:
-                    ended.now("engine", f"the engine died: {death}")
+                    ended.now("engine", death)
                     return
             except RunEnded as full:
                 ended.now(full.cause, full.detail)
@@ -186,11 +178,14 @@ def _record_news(run: Run, sampler: Sampler) -> str | None:
     events = run.engine.events()
     for observation in (*events, *run.engine.graph_tables(), *sampler.take()):
         run.recorder.observe(observation)
-    return next((event.line for event in events if event.event == "died"), None)
+    died = next((event for event in events if event.event == "died"), None)
+    if died is None:
+        return None
+    return f"{'the engine' if died.replica is None else f'replica {died.replica}'} died: {died.line}"
 
 
 async def _probe(  # noqa: PLR0913, PLR0917  as `_measure_point`
-    run: Run, probe: Probe, when: Literal["before", "after"], client: Client, page: MetricsPage, ended: _End
+    run: Run, probe: Probe, when: Literal["before", "after"], client: TurnClient, page: MetricsPage, ended: _End
 ) -> None:
     """The same requests before and after others; nothing else is sent meanwhile."""
     run.display.note(f"probe {when} the ladder: does the same request get the same answer?")
@@ -219,7 +214,7 @@ async def _probe(  # noqa: PLR0913, PLR0917  as `_measure_point`
 
 
 async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measures it
-    run: Run, job: PointJob, ahead: Ahead, client: Client, page: MetricsPage, ended: _End
+    run: Run, job: PointJob, ahead: Ahead, client: TurnClient, page: MetricsPage, ended: _End
 ) -> None:
     load, point, of = run.plan.recipe.load, job.plan.point, run.course.of
     progress = PointProgress(
@@ -264,7 +259,7 @@ async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`
     run: Run,
     job: PointJob,
     ahead: Ahead,
-    client: Client,
+    client: TurnClient,
     on_record: OnRecord,
     on_phase: OnObserved,
     stop: asyncio.Event,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench.bundle.installed import installed_bundle
+from bench.engine.cores import divide
 from bench.engine.pins import REPOSITORY, load_pins
 from bench.errors import StreamproofError, UsageError
 from bench.images.definition import image_definition, image_target
@@ -40,6 +41,31 @@ class Host:
     machine: Environment
     gpus: Sequence[Gpu]
     cores: set[int] | None
+
+    def shares(self, replicas: int) -> tuple[Share, ...]:
+        """An equal share of GPUs and cores for each of so many engines, in the order of the GPUs."""
+        each = len(self.gpus) // replicas
+        cores = [None] * replicas if self.cores is None else divide(self.cores, replicas)
+        return tuple(
+            Share(
+                replica=number,
+                host=replace(self, gpus=self.gpus[number * each : (number + 1) * each], cores=cores[number]),
+            )
+            for number in range(replicas)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The part of a host that one of several replicas has for itself.
+
+    Attributes:
+        replica: from 0.
+        host: where it runs, with its own GPUs and cores only.
+    """
+
+    replica: int
+    host: Host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +103,15 @@ def engine_kind(recipe: Recipe, *, asked: str | None, image: str | None, base_ur
         base_url: of a server that is there already.
 
     Raises:
-        UsageError: the wishes contradict each other.
+        UsageError: the wishes contradict each other, or the recipe.
     """
+    if base_url is not None and recipe.replicas > 1:
+        raise UsageError(
+            f"{recipe.target} has {recipe.replicas} replicas (engine.replicas), and --base-url is the address of one "
+            "server",
+            remedy="Leave --base-url out: streamproof starts the replicas. A server that is there is measured with a "
+            "recipe without engine.replicas.",
+        )
     if base_url is not None and (asked or image):
         raise UsageError(
             f"--base-url measures a server that is there; {'--image' if image else '--engine'} would start one",

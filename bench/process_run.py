@@ -12,6 +12,7 @@ from bench.engine.environment import EngineEnvironment, ensure_environment
 from bench.engine.own import HOST
 from bench.engine.preflight import device_variables
 from bench.engine.process import Launch, ProcessEngine
+from bench.plan import Share
 from bench.report import folder_files as files
 from recipes.command import engine_arguments
 
@@ -49,8 +50,15 @@ class ProcessRun:
             self._lock, say=self._say, terminal=self._terminal
         )
 
-    def engine(
-        self, number: int, *, plan: RunPlan, folder: Path, clock: Clock, on_progress: OnProgress
+    def engine(  # noqa: PLR0913  everything that an engine start is
+        self,
+        number: int,
+        *,
+        plan: RunPlan,
+        folder: Path,
+        clock: Clock,
+        on_progress: OnProgress,
+        share: Share | None = None,
     ) -> ProcessEngine:
         """The engine of one run; `prepare` came before. See `bench.docker_run.DockerRun.engine`.
 
@@ -61,31 +69,32 @@ class ProcessRun:
         if environment is None:
             raise RuntimeError("prepare() was not called")
         recipe, checkpoint = plan.recipe, plan.checkpoint
-        devices = device_variables(self._host.gpus)
+        share = share or Share(replica=0, host=self._host)
+        devices = device_variables(share.host.gpus)
         launch = Launch(
             environment=environment,
             arguments=lambda port: engine_arguments(recipe, model=checkpoint.model, host=HOST, port=port),
             model=recipe.target,
-            env={**cache_environment(self._caches(environment, plan, folder)), **recipe.engine.env, **devices},
-            log=folder / files.engine_log(number),
+            env={**cache_environment(self._caches(environment, plan, folder, share)), **recipe.engine.env, **devices},
+            log=folder / files.engine_log(number, share.replica),
             ready_timeout_s=recipe.engine.ready_timeout_s,
         )
         return ProcessEngine(launch, run=number, clock=clock, on_progress=on_progress)
 
-    def _caches(self, environment: EngineEnvironment, plan: RunPlan, folder: Path) -> Path:
+    def _caches(self, environment: EngineEnvironment, plan: RunPlan, folder: Path, share: Share) -> Path:
         """Where the engine keeps what it compiles: a folder of this fingerprint, card, driver and package set."""
         here = made_with(
             plan.recipe,
             fingerprint=plan.engine_fingerprint,
             engine="process",
             machine=self._host.machine,
-            gpus=self._host.gpus,
+            gpus=share.host.gpus,
             packages=environment.packages_sha256,
             run=f"{folder.parent.name}/{folder.name}",
         )
         root = caches_home()
         caches = open_caches(root, here)
-        if is_cold(caches):
+        if share.replica == 0 and is_cold(caches):
             for line in why_cold(root, here):
                 self._say(line)
         return caches

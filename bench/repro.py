@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -28,6 +28,7 @@ from bench.engine.cores import confined, split
 from bench.engine.external import ExternalEngine
 from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware, company_notes, memory_share
+from bench.engine.replicas import Replica, ReplicatedEngine
 from bench.errors import StreamproofError
 from bench.explain.preflight.note import plan_notes
 from bench.explain.search.course import SearchCourse
@@ -37,7 +38,7 @@ from bench.measure import Course, Run, measure
 from bench.observe.environment import Client, Environment, describe_environment
 from bench.observe.gpu import Gpu
 from bench.observe.observations import Finished, SearchAsked
-from bench.plan import Host, engine_kind, plan_run
+from bench.plan import Host, Share, engine_kind, plan_run
 from bench.probe_prompts import probe_of
 from bench.process_run import ProcessRun
 from bench.recorder import Cause, Recorder, RunEnded
@@ -52,6 +53,12 @@ from bench.summary import summary
 from bench.turns import Ladder, ahead_of, jobs
 from bench.workload.tokens import CheckpointTokenizer
 from recipes.schema import Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.engine.base import OnProgress
+    from bench.engine.own import OwnEngine
 
 API_KEY: Final = "STREAMPROOF_API_KEY"
 """Environment variable with the bearer token of an external server; a command line would show it to everybody."""
@@ -185,7 +192,7 @@ class _Job:
         self._client_cores: set[int] | None = None
         if kind != "external" and recipe.hardware.kind == "cpu":
             self._engine_cores, self._client_cores = split(os.sched_getaffinity(0))
-        host = Host(machine=machine, gpus=gpus, cores=self._engine_cores)
+        host = self._host = Host(machine=machine, gpus=gpus, cores=self._engine_cores)
         # From here on the questions become dearer, and before the folder they leave no report when they fail.
         self._own: DockerRun | ProcessRun | ResidentRun | None = wishes.resident
         digest = None
@@ -310,21 +317,31 @@ class _Job:
             return Ladder(points=points, ahead=ahead)
 
     def _engine(self, number: int) -> Engine:
-        if self._own is not None:
-            return self._own.engine(
-                number,
-                plan=self._plan,
-                folder=self.folder,
-                clock=self._clock.now,
-                on_progress=self._display.engine,
+        own, plan, clock, on_progress = self._own, self._plan, self._clock.now, self._display.engine
+        if own is None:
+            return ExternalEngine(
+                self._wishes.base_url or "",
+                model=self._wishes.model,
+                api_key=os.environ.get(API_KEY),
+                run=number,
+                clock=clock,
             )
-        return ExternalEngine(
-            self._wishes.base_url or "",
-            model=self._wishes.model,
-            api_key=os.environ.get(API_KEY),
-            run=number,
-            clock=self._clock.now,
-        )
+        if plan.recipe.replicas == 1 or isinstance(own, ResidentRun):
+            return own.engine(number, plan=plan, folder=self.folder, clock=clock, on_progress=on_progress)
+        make = partial(own.engine, number, plan=plan, folder=self.folder, clock=clock)
+        replicas = [
+            Replica(
+                make=partial(_with_progress, make, share),
+                gpus=tuple(gpu.uuid for gpu in share.host.gpus),
+                cores=share.host.cores,
+            )
+            for share in self._host.shares(plan.recipe.replicas)
+        ]
+        return ReplicatedEngine(replicas, clock=clock, on_progress=on_progress)
+
+
+def _with_progress(make: Callable[..., OwnEngine], share: Share, on_progress: OnProgress) -> OwnEngine:
+    return make(on_progress=on_progress, share=share)
 
 
 def _producer(client: Client) -> Producer:

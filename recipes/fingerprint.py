@@ -53,10 +53,13 @@ def fingerprint(recipe: Recipe, pinned: Pinned) -> str:
 def engine_fingerprint(recipe: Recipe, pinned: Pinned) -> str:
     """As `fingerprint`, over hardware, checkpoint and engine alone: recipes of the same one start the same engine.
 
-    What an engine compiles is kept under it, so that it starts warm for another ladder or workload too.
+    What an engine compiles is kept under it, so that it starts warm for another ladder or workload too. Each of several
+    replicas is the engine that one alone would be on its share of the GPUs.
     """
     decides = recipe.model_dump(mode="json", include={"hardware", "checkpoint", "engine"}, exclude_none=True)
     del decides["engine"]["ready_timeout_s"]
+    if decides["engine"].pop("replicas", None) and recipe.hardware.kind == "gpu":
+        decides["hardware"]["count"] //= recipe.replicas
     _unplace(decides, recipe, pinned)
     hashes = {name: value for name, value in asdict(pinned).items() if name != "workload_version"}
     return _sha256({"recipe": decides, "pinned": hashes})

@@ -1,9 +1,12 @@
-"""How an engine's flags divide a model among GPUs: tensor, pipeline and data parallel, vLLM's own.
+"""How an engine's flags divide a model among GPUs (tensor, pipeline and data parallel, vLLM's own), and replicas.
 
 Data-parallel ranks are engines side by side behind one server, each with a scheduler, a KV cache and a prefix cache of
 its own. Of a dense model each rank is a whole replica. Of a mixture of experts only what is not a routed expert is: the
 experts are divided among all ranks, which therefore take every step together (`EngineCoreProc.run_engine_core` in
 vllm/v1/engine/core.py, `FusedMoEParallelConfig.make` in vllm/model_executor/layers/fused_moe/config.py, vLLM 0.26.0).
+
+Replicas (`engine.replicas` of a recipe) are not vLLM's: whole engines side by side, each with a server, weights and
+GPUs of its own, that know nothing of each other. The client sends each call to one of them, as a router would.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from typing import Any, Final
 
 MOST_RANKS: Final = 1024
 """More data-parallel ranks than any host has GPUs."""
+
+MOST_REPLICAS: Final = 64
+"""More than any host has GPUs."""
 
 _FACTORS: Final = (
     "tensor_parallel_size",
@@ -76,6 +82,28 @@ def parallel_of(flags: Mapping[str, Any]) -> Parallel:
             )
     tensor, pipeline, context, data = (_factor(name, flags.get(name, 1)) for name in _FACTORS)
     return Parallel(tensor=tensor, pipeline=pipeline, context=context, data=data)
+
+
+def check_gpus(count: int, each: Parallel, replicas: int) -> None:
+    """Return if a recipe's GPUs are those that its engines use.
+
+    Args:
+        count: GPUs of the recipe.
+        each: how one engine divides a model among them.
+        replicas: engines side by side.
+
+    Raises:
+        ValueError: there are more, or fewer.
+    """
+    needed = replicas * each.gpus
+    if needed == count:
+        return
+    if replicas == 1:
+        asked = f"the engine's flags ask for {needed} ({each.words})"
+    else:
+        divided = f" ({each.words})" if each.gpus > 1 else ""
+        asked = f"{replicas} replicas of {each.gpus} each{divided} need {needed}"
+    raise ValueError(f"hardware.count is {count} GPUs, and {asked}; set hardware.count = {needed}")
 
 
 def _factor(name: str, value: object) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recipes.parallel import parallel_of
+from recipes.parallel import MOST_REPLICAS, check_gpus, parallel_of
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=64)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -31,7 +31,7 @@ class Hardware(Strict):
     Attributes:
         kind: "gpu" or "cpu".
         gpu: the product name as the driver reports it must contain this ("H200", "B200"); only with kind "gpu".
-        count: GPUs used, by all ranks of the engine together; only with kind "gpu".
+        count: GPUs used, by all ranks of all replicas of the engine together; only with kind "gpu".
         memory_gib: the least free memory, per GPU or of the host, in GiB.
         cores: the least number of CPU cores for the engine and the client together; only with kind "cpu".
     """
@@ -91,6 +91,8 @@ class Engine(Strict):
         flags: vLLM's options, long name with underscores; true gives `--name`, false `--no-name`, tables become JSON.
         env: environment variables of the engine process.
         ready_timeout_s: a start that takes longer has failed.
+        replicas: engines of this kind side by side, each on its own share of the hardware; calls are spread over them,
+            and each stays at one. Left out: one. See `recipes.parallel`.
     """
 
     version: str
@@ -99,6 +101,7 @@ class Engine(Strict):
     flags: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], FlagValue]
     env: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
     ready_timeout_s: Seconds = 900.0
+    replicas: Annotated[int, Field(ge=2, le=MOST_REPLICAS)] | None = None
 
 
 class Sampling(Strict):
@@ -240,9 +243,10 @@ class Load(Strict):
         request_timeout_s: a reply that takes longer is a failure.
         runs: engine starts; between-run variance needs several.
         client_processes: that share the load of a point; left open, or 0: as many as it needs, one in the usual case.
-        affinity: with several data-parallel ranks, "rank" pins every stream to one of them (`bench.affinity`), "none"
-            leaves each request to the engine's load balancer, and prefix hits are then not predicted. Left open: "rank"
-            where there are several.
+        affinity: with several ranks (replicas, data-parallel ranks, or such ranks of replicas), "rank" pins every
+            stream to one of them (`bench.affinity`), "none" leaves each request to the engine's load balancer, and
+            prefix hits are then not predicted; between replicas there is none. Left open: "rank" where there are
+            several.
     """
 
     ladder: Annotated[list[Point], Field(min_length=1)]
@@ -353,22 +357,41 @@ class Recipe(Strict):
             raise ValueError("workload.shared_prefix_tokens must be below workload.prompt_tokens")
         if workload.turns[0] > workload.turns[1]:
             raise ValueError("workload.turns is [fewest, most]")
-        parallel, hardware = parallel_of(self.engine.flags), self.hardware
-        if hardware.kind == "gpu" and parallel.gpus != hardware.count:
+        parallel = parallel_of(self.engine.flags)
+        if self.hardware.kind == "gpu":
+            check_gpus(self.hardware.count, parallel, self.replicas)
+        if self.load.affinity is not None and self.ranks == 1:
             raise ValueError(
-                f"hardware.count is {hardware.count} GPUs, and the engine's flags ask for {parallel.gpus} "
-                f"({parallel.words}); set hardware.count = {parallel.gpus}"
+                "load.affinity belongs to an engine with engine.flags.data_parallel_size above 1, or to engine.replicas"
             )
-        if self.load.affinity is not None and parallel.data == 1:
-            raise ValueError("load.affinity belongs to an engine with engine.flags.data_parallel_size above 1")
+        if self.load.affinity == "none" and self.replicas > 1:
+            raise ValueError(
+                'load.affinity = "none" leaves requests to the load balancer of one engine, and there is none between '
+                "engine.replicas: leave it out"
+            )
         return self
 
     @property
-    def ranks(self) -> int:
-        """Data-parallel ranks of the engine, each with a prefix cache of its own."""
+    def replicas(self) -> int:
+        """Engines that are started side by side."""
+        return self.engine.replicas or 1
+
+    @property
+    def ranks_each(self) -> int:
+        """Data-parallel ranks of each of them."""
         return parallel_of(self.engine.flags).data
 
     @property
+    def ranks(self) -> int:
+        """Ranks of all of them together, each with a prefix cache of its own: see `bench.affinity`."""
+        return self.replicas * self.ranks_each
+
+    @property
+    def rank_name(self) -> Literal["rank", "replica"]:
+        """What a rank is called: a replica that has no ranks of its own is one."""
+        return "replica" if self.replicas > 1 and self.ranks_each == 1 else "rank"
+
+    @property
     def pinned_ranks(self) -> int:
-        """Ranks that streams are pinned to in turn; 1 where requests name none."""
+        """Ranks that streams are pinned to in turn; 1 where nobody but the engine chooses."""
         return 1 if self.load.affinity == "none" else self.ranks

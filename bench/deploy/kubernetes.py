@@ -85,6 +85,13 @@ def manifests(asked: Asked, cluster: Cluster) -> dict[str, str]:
     Raises:
         UsageError: it cannot run there as the recipe says.
     """
+    if asked.recipe.replicas > 1:
+        raise UsageError(
+            f"{asked.recipe.target} has {asked.recipe.replicas} replicas (engine.replicas), and a Service spreads "
+            "connections over pods: a call would not stay at the replica that has its prefix cached.",
+            remedy="--as slurm and --as skypilot run all replicas on one host. For Kubernetes deploy the recipe of one "
+            "replica, once for each, behind a router that keeps a call where it is.",
+        )
     names = Names.of(asked.recipe.target)
     weights = weights_of(asked.recipe.checkpoint)
     files = {"engine.yaml": _engine(asked, cluster, names, weights)}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bench.observe.observations import EngineEvent, EngineStarted, GraphTable
+    from bench.servers import Server
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since the run's epoch, monotonic: the same clock as the request records."""
@@ -45,18 +46,13 @@ class RunningEngine(Protocol):
     """An engine that is ready. None of its members blocks; all may be used from any thread."""
 
     @property
-    def base_url(self) -> str:
-        """Scheme, host and port, without a path and without a trailing slash: "http://127.0.0.1:8000"."""
+    def servers(self) -> tuple[Server, ...]:
+        """Where it answers: its replicas in their order, one in the usual case."""
         ...
 
     @property
     def model(self) -> str:
         """The name that requests must carry."""
-        ...
-
-    @property
-    def api_key(self) -> str | None:
-        """Bearer token for every request; None where none is wanted. Never written anywhere."""
         ...
 
     @property

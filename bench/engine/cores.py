@@ -17,6 +17,14 @@ def split(cores: set[int]) -> tuple[set[int], set[int]]:
     return (cores - client or cores), client
 
 
+def divide(cores: set[int], engines: int) -> list[set[int]]:
+    """As many cores for each of several engines, so that none is slower; all for each, where they are too few."""
+    each, ordered = len(cores) // engines, sorted(cores)
+    if each == 0:
+        return [set(cores) for _ in range(engines)]
+    return [set(ordered[number * each : (number + 1) * each]) for number in range(engines)]
+
+
 @contextmanager
 def confined(cores: set[int] | None) -> Iterator[None]:
     """This thread, and whatever it starts meanwhile, runs on these cores only; None changes nothing."""

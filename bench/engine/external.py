@@ -9,6 +9,7 @@ from bench.engine.discovery import choose_model, served_models, server_version
 from bench.engine.metrics import MetricsPage
 from bench.errors import UsageError
 from bench.observe.observations import EngineStarted
+from bench.servers import Server
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,7 +69,7 @@ class ExternalEngine:
         """
         models = served_models(self._base_url, api_key=self._api_key)
         model = choose_model(models, self._model, self._base_url)
-        page = MetricsPage(self._base_url, api_key=self._api_key).read()
+        page = MetricsPage(Server(self._base_url, self._api_key)).read()
         cache = page.cache_config() if page else None
         started = EngineStarted(
             t=self._clock(),
@@ -105,6 +106,11 @@ class RunningExternal:
         self.base_url = base_url
         self.api_key = api_key
         self.started = started
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Where it answers."""
+        return (Server(self.base_url, self.api_key),)
 
     @property
     def model(self) -> str:

@@ -18,7 +18,7 @@ import http.client
 import re
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel, ConfigDict
@@ -29,6 +29,8 @@ from bench.observe.observations import CounterValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from bench.servers import Server
 
 _COUNTERS: Final[Mapping[str, str]] = {
     "requests_finished": "vllm:request_success_total",
@@ -42,7 +44,7 @@ _COUNTERS: Final[Mapping[str, str]] = {
     "spec_draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
     "spec_accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
 }
-"""Field of `CounterValues` to sample of the page. Samples of several engines (data parallel) add up."""
+"""Field of `CounterValues` to sample of the page. Samples of several engines (data parallel, replicas) add up."""
 
 _PER_POSITION: Final = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _RUNNING: Final = "vllm:num_requests_running"
@@ -66,7 +68,7 @@ class GaugeValues(BaseModel):
     Attributes:
         running, waiting: requests in the engine, and in its queue.
         kv_usage: share of the KV cache in use, from 0 to 1; of several engines the fullest.
-        preemptions: total since the engine's start, so that a watcher sees when one happens.
+        preemptions: total of each server since its start, so that a watcher sees when one happens, and where.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -74,7 +76,7 @@ class GaugeValues(BaseModel):
     running: float | None
     waiting: float | None
     kv_usage: float | None
-    preemptions: float | None
+    preemptions: tuple[float | None, ...]
 
     @property
     def idle(self) -> bool:
@@ -98,22 +100,33 @@ class CacheConfig(BaseModel):
     mamba_cache_mode: str | None = None
 
 
+class _Sample(NamedTuple):
+    """One sample, and which page it is of."""
+
+    page: int
+    labels: dict[str, str]
+    value: float
+
+
 class MetricsText:
     """A metrics page, parsed. Only the samples that we use are looked at, so that it costs the client little.
 
     Args:
-        text: in the Prometheus text format.
+        pages: in the Prometheus text format: of one server, or of each replica in their order.
 
     Raises:
         ValueError: a sample that we use is malformed.
     """
 
-    def __init__(self, text: str) -> None:
-        wanted = "\n".join(line for line in text.splitlines() if line.startswith("vllm:") and _name(line) in _WANTED)
-        self._samples: dict[str, list[tuple[dict[str, str], float]]] = defaultdict(list)
-        for family in text_string_to_metric_families(wanted + "\n"):
-            for sample in family.samples:
-                self._samples[sample.name].append((dict(sample.labels), float(sample.value)))
+    def __init__(self, *pages: str) -> None:
+        self._pages = len(pages)
+        self._samples: dict[str, list[_Sample]] = defaultdict(list)
+        for number, text in enumerate(pages):
+            lines = text.splitlines()
+            wanted = "\n".join(line for line in lines if line.startswith("vllm:") and _name(line) in _WANTED)
+            for family in text_string_to_metric_families(wanted + "\n"):
+                for sample in family.samples:
+                    self._samples[sample.name].append(_Sample(number, dict(sample.labels), float(sample.value)))
 
     def counters(self) -> CounterValues:
         """The totals since the engine's start."""
@@ -123,12 +136,13 @@ class MetricsText:
 
     def gauges(self) -> GaugeValues:
         """The state at this moment."""
-        usage = [value for _, value in self._samples.get(_KV_USAGE, ())]
+        usage = [sample.value for sample in self._samples.get(_KV_USAGE, ())]
+        preemptions = _COUNTERS["preemptions"]
         return GaugeValues(
             running=self._sum(_RUNNING),
             waiting=self._sum(_WAITING),
             kv_usage=max(usage) if usage else None,
-            preemptions=self._sum(_COUNTERS["preemptions"]),
+            preemptions=tuple(self._sum(preemptions, page) for page in range(self._pages)),
         )
 
     def cache_config(self) -> CacheConfig:
@@ -141,23 +155,23 @@ class MetricsText:
         )
 
     def _agreed(self, label: str) -> str | None:
-        told = {labels.get(label) for labels, _ in self._samples.get(_CACHE_CONFIG, ())}
+        told = {sample.labels.get(label) for sample in self._samples.get(_CACHE_CONFIG, ())}
         return told.pop() if len(told) == 1 else None
 
     def _finished_by_rank(self) -> tuple[float, ...] | None:
-        by_rank: dict[int, float] = defaultdict(float)
-        for labels, value in self._samples.get(_COUNTERS["requests_finished"], ()):
+        by_rank: dict[tuple[int, int], float] = defaultdict(float)
+        for page, labels, value in self._samples.get(_COUNTERS["requests_finished"], ()):
             if (rank := labels.get("engine", "")).isdecimal():
-                by_rank[int(rank)] += value
+                by_rank[page, int(rank)] += value
         return tuple(by_rank[rank] for rank in sorted(by_rank)) if len(by_rank) > 1 else None
 
-    def _sum(self, name: str) -> float | None:
-        samples = self._samples.get(name)
-        return sum(value for _, value in samples) if samples else None
+    def _sum(self, name: str, page: int | None = None) -> float | None:
+        values = [sample.value for sample in self._samples.get(name, ()) if page is None or sample.page == page]
+        return sum(values) if values else None
 
     def _per_position(self) -> tuple[float, ...] | None:
         by_position: dict[int, float] = defaultdict(float)
-        for labels, value in self._samples.get(_PER_POSITION, ()):
+        for _, labels, value in self._samples.get(_PER_POSITION, ()):
             by_position[int(labels["position"])] += value
         return tuple(by_position[position] for position in sorted(by_position)) or None
 
@@ -171,23 +185,32 @@ class MetricsPage:
     """The metrics page of a running engine. Blocking; use it from a thread while the event loop measures.
 
     Args:
-        base_url: scheme, host and port.
-        api_key: bearer token, where the server wants one.
+        servers: one, or all replicas of an engine, whose pages are then read one after the other.
         timeout_s: for one read.
     """
 
-    def __init__(self, base_url: str, *, api_key: str | None = None, timeout_s: float = 10.0) -> None:
-        self._base_url = base_url
-        self._api_key = api_key
+    def __init__(self, *servers: Server, timeout_s: float = 10.0) -> None:
+        self._servers = servers
         self._timeout_s = timeout_s
 
     def read(self) -> MetricsText | None:
-        """The page as it is now; None where the server has none or does not answer."""
+        """The page as it is now; None where a server has none or does not answer."""
         try:
-            reply = get(self._base_url, "/metrics", api_key=self._api_key, timeout_s=self._timeout_s)
-            return MetricsText(reply.body.decode()) if reply.status == http.client.OK and not reply.is_html else None
+            return MetricsText(*map(self._page, self._servers))
         except (OSError, http.client.HTTPException, ValueError):
             return None
+
+    def _page(self, server: Server) -> str:
+        """Its text.
+
+        Raises:
+            OSError, http.client.HTTPException: it does not answer.
+            ValueError: it answers with something else.
+        """
+        reply = get(server.base_url, "/metrics", api_key=server.api_key, timeout_s=self._timeout_s)
+        if reply.status != http.client.OK or reply.is_html:
+            raise ValueError("no page of metrics")
+        return reply.body.decode()
 
     def settled_counters(
         self,

@@ -25,6 +25,7 @@ from bench.engine.stages import Stage, StartUp
 from bench.errors import StreamproofError
 from bench.explain.doctor.hook import diagnosis_of, known_cause
 from bench.observe.observations import ContainerFacts, EngineEvent, EngineStarted, GraphTable
+from bench.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +120,11 @@ class OwnEngine(ABC):
             StreamproofError: it cannot be begun. Nothing is left behind then.
         """
 
+    @property
+    def begun(self) -> RunningOwn | None:
+        """The engine since it was begun, ready or not; None before. From any thread."""
+        return self._running
+
     def __enter__(self) -> RunningOwn:
         """See `bench.engine.base.Engine`.
 
@@ -199,6 +205,16 @@ class RunningOwn:
         return self._begun.api_key
 
     @property
+    def servers(self) -> tuple[Server, ...]:
+        """Where it answers."""
+        return (Server(self.base_url, self.api_key),)
+
+    @property
+    def cold(self) -> bool | None:
+        """Whether the compile caches were empty when it was begun; None when unknown."""
+        return self._begun.cold
+
+    @property
     def model(self) -> str:
         """The name that requests must carry."""
         return self._start.model
@@ -267,7 +283,7 @@ class RunningOwn:
         ready_s = self._elapsed()
         url, key = self.base_url, self.api_key
         model = choose_model(served_models(url, api_key=key), self._start.model, url)
-        page = MetricsPage(url, api_key=key).read()
+        page = MetricsPage(*self.servers).read()
         cache = page.cache_config() if page else CacheConfig(block_size=None, prefix_caching=None)
         facts = self._start_up.facts
         return EngineStarted(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bench.engine.base import Clock
     from bench.engine.own import RunningOwn
     from bench.observe.observations import EngineEvent, EngineStarted, GraphTable
+    from bench.servers import Server
 
 
 class ResidentEngine:
@@ -139,19 +140,14 @@ class LentRunning:
         self._shift = shift
 
     @property
-    def base_url(self) -> str:
-        """Scheme, host and port."""
-        return self._running.base_url
+    def servers(self) -> tuple[Server, ...]:
+        """Where it answers."""
+        return self._running.servers
 
     @property
     def model(self) -> str:
         """The name that requests must carry."""
         return self._running.model
-
-    @property
-    def api_key(self) -> str | None:
-        """Bearer token for every request; None where none is wanted."""
-        return self._running.api_key
 
     @property
     def started(self) -> EngineStarted:

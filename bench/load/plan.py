@@ -112,7 +112,7 @@ class PointPlan:
         model: which load.
         ramp_s, steady_s, drain_s: lengths of the phases, seconds; the drain ends earlier when every reply has.
         request_timeout_s: counted from the intended send time.
-        ranks: data-parallel ranks of the engine that its streams are pinned to; 1 leaves each request to the engine.
+        ranks: that its streams are pinned to (`bench.affinity`); 1 leaves each request to the engine.
         shard: which part of it.
     """
 

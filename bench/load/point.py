@@ -12,7 +12,6 @@ from bench.affinity import prime_stream
 from bench.load.alarm import Alarm
 from bench.load.clock import RunClock
 from bench.load.context import Context, Times, together, unless_stopped
-from bench.load.http import Client
 from bench.load.plan import PointPlan
 from bench.load.quiet import undisturbed
 from bench.load.ready import ReadyPoint
@@ -20,6 +19,7 @@ from bench.load.refusal import refusal
 from bench.load.selfcheck import SelfSamples, SelfWatch, observation
 from bench.load.sender import OnRecord, Sender
 from bench.load.source import TurnSource
+from bench.load.target import TurnClient
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
 
@@ -35,7 +35,7 @@ STOPPED: Final = "the run was stopped"
 class PointRun:
     """The steps of one point in one process. Use as an async context manager."""
 
-    def __init__(self, ready: ReadyPoint, client: Client, clock: RunClock, on_record: OnRecord) -> None:
+    def __init__(self, ready: ReadyPoint, client: TurnClient, clock: RunClock, on_record: OnRecord) -> None:
         self._plan = ready.plan
         self._model = ready.model
         self._stock = ready.stock
@@ -123,7 +123,7 @@ class PointRun:
 async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of them optional
     plan: PointPlan,
     source: TurnSource,
-    client: Client,
+    client: TurnClient,
     clock: RunClock,
     on_record: OnRecord,
     on_phase: OnPhase,
@@ -151,7 +151,7 @@ async def run_point(  # noqa: PLR0913, PLR0917  these are its parts, none of the
 
 async def run_ready(  # noqa: PLR0913, PLR0917  as above
     ready: ReadyPoint,
-    client: Client,
+    client: TurnClient,
     clock: RunClock,
     on_record: OnRecord,
     on_phase: OnPhase,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench.load.clock import RunClock
-    from bench.load.http import Client
+    from bench.load.target import TurnClient
     from bench.observe.probe import RowStep
     from bench.workload.turn import Turn
 
@@ -67,7 +67,7 @@ class Probe:
         self._salted = 0
         self._earlier: dict[str, ProbeTrial] = {}
 
-    async def ask(self, client: Client, clock: RunClock) -> tuple[ProbeTrial, ...]:
+    async def ask(self, client: TurnClient, clock: RunClock) -> tuple[ProbeTrial, ...]:
         """All requests; the second time, after the ladder, the same ones. Ends early at one that is not answered."""
         trials = []
         for prompts in self.prompts:
@@ -78,7 +78,7 @@ class Probe:
                 break
         return tuple(trials)
 
-    async def _trial(self, prompts: ProbePrompts, client: Client, clock: RunClock) -> ProbeTrial:
+    async def _trial(self, prompts: ProbePrompts, client: TurnClient, clock: RunClock) -> ProbeTrial:
         trial = ProbeTrial(agent=prompts.agent, replies={}, odds=())
         for step in STEPS:
             turn = prompts.other if step == "B" else prompts.first
@@ -104,7 +104,7 @@ class Probe:
         of: Literal["A", "B"],
         after: tuple[int, ...],
         cached: bool,  # noqa: FBT001  as the questions are listed
-        client: Client,
+        client: TurnClient,
         clock: RunClock,
     ) -> ProbeOdds:
         turn = self._continued(prompts.other if of == "B" else prompts.first, after, cached=cached)
@@ -177,7 +177,7 @@ def _by_id(row: dict[str, Any]) -> dict[int, float]:
         return {}
 
 
-async def _asked(turn: Turn, rank: int | None, client: Client, clock: RunClock) -> tuple[ProbeReply, _Heard]:
+async def _asked(turn: Turn, rank: int | None, client: TurnClient, clock: RunClock) -> tuple[ProbeReply, _Heard]:
     heard = _Heard()
     exchange = await client.exchange(turn, clock.now(), rank=rank, on_choice=heard.choice)
     reply = ProbeReply(

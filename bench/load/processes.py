@@ -20,7 +20,7 @@ from bench.load.context import unless_stopped
 from bench.load.plan import BargeIn, Closed, Open, PointPlan, Replay, Shard, Streams
 from bench.load.point import OnPhase
 from bench.load.team import Kind, Mailbox, lead
-from bench.load.worker import Command, Target, work
+from bench.load.worker import Command, work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bench.load.clock import RunClock
     from bench.load.sender import OnRecord
     from bench.load.source import TurnSource
+    from bench.load.target import Target
 
 MakeSource: TypeAlias = "Callable[[], TurnSource]"
 
@@ -75,7 +76,7 @@ async def run_point_on(  # noqa: PLR0913, PLR0917  the parts of `run_point`, and
         processes: how many.
         plan: of the whole point.
         make_source: makes the same source in each process; it is pickled.
-        target: the server.
+        target: the servers.
         clock: of the run.
         on_record: as there; called in this process.
         on_phase: likewise.

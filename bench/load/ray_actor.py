@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.load.clock import RunClock
     from bench.load.plan import PointPlan
     from bench.load.processes import MakeSource
-    from bench.load.worker import Target
+    from bench.load.target import Target
     from bench.records import RequestRecord
 
 AT_ONCE: Final = 2000

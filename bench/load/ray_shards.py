@@ -14,7 +14,7 @@ import os
 import platform
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,9 @@ from bench.observe.observations import ClientSelf, PhaseStarted, ShardClock
 
 if TYPE_CHECKING:
     from bench.load.sender import OnRecord
-    from bench.load.worker import Command, Target
+    from bench.load.target import Target
+    from bench.load.worker import Command
+    from bench.servers import Server
 
 OnObserved: TypeAlias = Callable[[PhaseStarted | ClientSelf | ShardClock], None]
 
@@ -76,7 +78,7 @@ async def run_point_on_ray(  # noqa: PLR0913, PLR0917  the parts of `run_point`,
         processes: how many, over all hosts; 0 for as many as it needs, one on every host at least.
         plan: of the whole point.
         make_source: makes the same source in each process; it is pickled.
-        target: the server, at an address that every host can reach.
+        target: the servers, at addresses that every host can reach.
         clock: of the run.
         on_record: takes every record once; called in this process.
         on_observed: takes the phases as they begin, `ClientSelf` after the last, and the clock of every shard.
@@ -88,7 +90,7 @@ async def run_point_on_ray(  # noqa: PLR0913, PLR0917  the parts of `run_point`,
     """
     with _cluster(address) as ray:
         alive = [node for node in ray.nodes() if node["Alive"]]
-        _refuse_unreachable(target.base_url, [node["NodeManagerHostname"] for node in alive])
+        _refuse_unreachable(target.servers, [node["NodeManagerHostname"] for node in alive])
         nodes = _places(alive, processes, plan)
         async with contextlib.AsyncExitStack() as stack:
             parts = [replace(plan, shard=Shard(index=index, of=len(nodes))) for index in range(len(nodes))]
@@ -163,13 +165,14 @@ def _no_cluster(address: str, error: Exception) -> UsageError:
     )
 
 
-def _refuse_unreachable(base_url: str, hosts: Sequence[str]) -> None:
+def _refuse_unreachable(servers: Iterable[Server], hosts: Sequence[str]) -> None:
     """An address of this host alone is no address for other hosts."""
-    name = urlsplit(base_url).hostname or ""
     others = sorted(set(hosts) - {platform.node()})
-    if others and (name in {"localhost", "::1"} or name.startswith("127.")):
+    names = {server.base_url: urlsplit(server.base_url).hostname or "" for server in servers}
+    mine = [url for url, name in names.items() if name in {"localhost", "::1"} or name.startswith("127.")]
+    if others and mine:
         raise UsageError(
-            f"the server's address {base_url} means another machine on {others[0]} than here",
+            f"the server's address {mine[0]} means another machine on {others[0]} than here",
             remedy="Let the server listen on an address that the cluster's hosts can reach, and give that with "
             "--base-url.",
         )

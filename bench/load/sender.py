@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 from bench.load.alarm import Alarm
 from bench.load.clock import RunClock
 from bench.load.connection import Call
-from bench.load.http import Client
 from bench.load.plan import PointPlan
 from bench.load.reply import Exchange
+from bench.load.target import TurnClient
 from bench.records import Outcome, RequestRecord
 from bench.workload.turn import Turn
 
@@ -30,7 +30,7 @@ class Sender:
         failure: what `on_record` raised.
     """
 
-    def __init__(self, client: Client, clock: RunClock, alarm: Alarm, plan: PointPlan, on_record: OnRecord) -> None:
+    def __init__(self, client: TurnClient, clock: RunClock, alarm: Alarm, plan: PointPlan, on_record: OnRecord) -> None:
         self._client = client
         self._clock = clock
         self._alarm = alarm

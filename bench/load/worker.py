@@ -12,29 +12,18 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench.load.context import Times, unless_stopped
-from bench.load.http import Client
 from bench.load.point import PointRun
 from bench.load.quiet import undisturbed
 from bench.load.ready import ReadyPoint
 from bench.load.selfcheck import SelfSamples
+from bench.load.target import Clients
 from bench.records import RequestRecord
 
 if TYPE_CHECKING:
     from bench.load.clock import RunClock
     from bench.load.plan import PointPlan
     from bench.load.source import TurnSource
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The server, as `bench.load.http.Client` takes it."""
-
-    base_url: str
-    request_timeout_s: float
-    api_key: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Target({self.base_url!r})"  # never the key
+    from bench.load.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +105,9 @@ async def _work(  # noqa: PLR0913, PLR0917  as `work`, and where its messages go
                 outbox.put(Primed())
 
     loop.add_reader(connection.fileno(), hear)
-    client = Client(target.base_url, clock=clock, request_timeout_s=target.request_timeout_s, api_key=target.api_key)
     with ReadyPoint(plan, source) as ready:
         await unless_stopped(ready.prepare(), stop)
         if stop.is_set():
             return
-        async with client, PointRun(ready, client, clock, outbox.put) as point:
+        async with Clients(target, clock) as client, PointRun(ready, client, clock, outbox.put) as point:
             await unless_stopped(obey(point), stop)

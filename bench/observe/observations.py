@@ -15,6 +15,7 @@ from bench.observe.probe import ProbeTrial
 
 Time: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Replica: TypeAlias = Annotated[int | None, Field(ge=0, exclude_if=lambda replica: replica is None)]
 
 
 class Observed(BaseModel):
@@ -85,8 +86,27 @@ class ResidentFacts(BaseModel):
     beside: Annotated[int, Field(ge=0)]
 
 
+class ReplicaStarted(BaseModel):
+    """One of the replicas that a run's engine consists of.
+
+    Attributes:
+        ready_s, stages, argv, cold: as in `EngineStarted`.
+        gpus: UUIDs of those that it has for itself; none on the CPU.
+        cores: of the host that it was confined to; null for all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ready_s: float | None
+    stages: tuple[StageTime, ...]
+    argv: tuple[str, ...] | None
+    cold: bool | None
+    gpus: tuple[str, ...]
+    cores: tuple[int, ...] | None
+
+
 class EngineStarted(Observed):
-    """An engine became ready.
+    """An engine became ready; one of several replicas, when all of them are.
 
     Attributes:
         kind_of_engine: "process", "docker" or "external".
@@ -104,6 +124,8 @@ class EngineStarted(Observed):
         cold: whether the compile caches were empty at the start; null when unknown.
         container: image and container that it ran in; null where there is none.
         resident: that it was started before this run and stays; null where it was started for this run.
+        replicas: each of them, where there are several; left out otherwise. What stands above is then what all of them
+            agree on, `ready_s` of all together, `argv` and `container` of the first; the stages are theirs.
     """
 
     kind: Literal["engine_started"] = "engine_started"
@@ -121,6 +143,7 @@ class EngineStarted(Observed):
     cold: bool | None
     container: ContainerFacts | None = None
     resident: ResidentFacts | None = None
+    replicas: tuple[ReplicaStarted, ...] = Field(default=(), exclude_if=lambda replicas: not replicas)
 
 
 class EngineEvent(Observed):
@@ -130,12 +153,14 @@ class EngineEvent(Observed):
         event: what it means: "jit" (a kernel was compiled), "graph_capture", "preemption", "error", "warning", "died".
         line: the line itself, at most 500 characters, terminal escapes removed.
         line_number: in the engine's log, from 1; null where there is no log.
+        replica: whose log, from 0; left out where there is one engine.
     """
 
     kind: Literal["engine_event"] = "engine_event"
     event: Literal["jit", "graph_capture", "preemption", "error", "warning", "died"]
     line: str
     line_number: int | None
+    replica: Replica = None
 
 
 class GraphSteps(BaseModel):
@@ -163,12 +188,14 @@ class GraphTable(Observed):
         mode: that it was set to ("FULL_AND_PIECEWISE").
         capture_sizes: that it captured, in tokens.
         steps: of the target model; those of draft layers are not counted.
+        replica: that told it, from 0; left out where there is one engine.
     """
 
     kind: Literal["graph_table"] = "graph_table"
     mode: str
     capture_sizes: tuple[int, ...]
     steps: tuple[GraphSteps, ...]
+    replica: Replica = None
 
 
 class PhaseStarted(Observed):
@@ -190,7 +217,7 @@ class CounterValues(BaseModel):
         prompt_tokens_cached: prompt tokens that came from the prefix cache, each prompt counted once.
         prefix_queries, prefix_hits: tokens looked up and found, counted again at every attempt to schedule a request
             that has to wait.
-        finished_by_rank: `requests_finished` of each data-parallel rank, in their order; null with a single one.
+        finished_by_rank: `requests_finished` of each rank (`bench.affinity`), in their order; null with a single one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

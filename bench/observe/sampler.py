@@ -51,7 +51,7 @@ class Sampler:
         self._gpus = gpus
         self._period_s = period_s
         self._host = HostLoad()
-        self._preemptions: float | None = None
+        self._preemptions: tuple[float | None, ...] = ()
         self._taken: deque[Sample] = deque()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
@@ -85,9 +85,18 @@ class Sampler:
         self._taken.append(Gauges(t=t, run=self._run, running=now.running, waiting=now.waiting, kv_usage=now.kv_usage))
         before, self._preemptions = self._preemptions, now.preemptions
         # The engine writes no line when it preempts a request; its counter alone tells.
-        if before is not None and now.preemptions is not None and now.preemptions > before:
-            line = f"vllm:num_preemptions rose from {before:g} to {now.preemptions:g}"
-            self._taken.append(EngineEvent(t=t, run=self._run, event="preemption", line=line, line_number=None))
+        for server, (last, count) in enumerate(zip(before, now.preemptions, strict=False)):
+            if last is not None and count is not None and count > last:
+                self._taken.append(
+                    EngineEvent(
+                        t=t,
+                        run=self._run,
+                        event="preemption",
+                        line=f"vllm:num_preemptions rose from {last:g} to {count:g}",
+                        line_number=None,
+                        replica=server if len(before) > 1 else None,
+                    )
+                )
 
     def _go_on(self) -> None:
         while not self._stop.wait(self._period_s):

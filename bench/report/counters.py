@@ -56,7 +56,7 @@ def increase(measurement: Measurement, run: int, point: int, counter: str) -> fl
 
 
 def increase_by_rank(measurement: Measurement, run: int, point: int) -> tuple[float, ...] | None:
-    """Requests that each data-parallel rank finished over a point; None if unknown, or if there is only one."""
+    """Requests that each rank (`bench.affinity`) finished over a point; None if unknown, or if there is only one."""
     before, after = measurement.seen.before.get((run, point)), measurement.seen.after.get((run, point))
     first, last = (None if side is None else side.finished_by_rank for side in (before, after))
     if first is None or last is None or len(first) != len(last):

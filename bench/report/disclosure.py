@@ -125,11 +125,12 @@ def assumptions(
 
 def _of_routing(recipe: Recipe) -> Assumption:
     """How calls find their rank, where the recipe leaves it open."""
+    name = "data-parallel rank" if recipe.replicas == 1 else recipe.rank_name
     return Assumption(
         key="load.affinity",
         value="rank",
         kind="assumption",
-        why=f"left open: stream s is pinned to data-parallel rank s modulo {recipe.ranks}, whose prefix cache then has "
+        why=f"left open: stream s is pinned to {name} s modulo {recipe.ranks}, whose prefix cache then has "
         "the call's earlier turns; a router in front of the engine would have to do the same",
     )
 

@@ -50,12 +50,12 @@ NAMES: Final = (*EVIDENCE, *RENDERED, *SIGNATURES, SIGNER)
 """Every file of a finished folder, but the engine's logs."""
 
 _BESIDE: Final = re.compile(r"\..+\.[0-9a-f]{16}")
-ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})\.log")
+ENGINE_LOG: Final = re.compile(r"engine-(0|[1-9][0-9]{0,3})(-replica-[1-9][0-9]?)?\.log")
 
 
-def engine_log(run: int) -> str:
-    """Name of the log of the engine of run `run` (from 0)."""
-    return f"engine-{run}.log"
+def engine_log(run: int, replica: int = 0) -> str:
+    """Name of the log of the engine of run `run`, or of one of its replicas (both from 0)."""
+    return f"engine-{run}-replica-{replica}.log" if replica else f"engine-{run}.log"
 
 
 def is_report_file(name: str) -> bool:

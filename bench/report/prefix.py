@@ -1,8 +1,8 @@
 """Prefix-cache hits of each point: predicted from the prompts alone, and measured by the engine.
 
 The prediction is `bench.workload.prefix_cache_bounds`; it sees all requests of one cache since its engine's start, and
-is then summed over the requests of each point. Every data-parallel rank has a cache of its own: each is predicted from
-the requests that were pinned to it, and the sum over them is what the engine's counters sum to.
+is then summed over the requests of each point. Every rank (`bench.affinity`) has a cache of its own: each is predicted
+from the requests that were pinned to it, and the sum over them is what the engine's counters sum to.
 """
 
 from __future__ import annotations

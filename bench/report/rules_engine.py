@@ -19,6 +19,14 @@ HIT_TOLERANCE: Final = 0.02
 """Of the predicted hit tokens. Hits come in whole blocks, so a wrong prediction (another block size, a cache that was
 warm or full, prompts that repeat) is off by far more; 2 % leave room for a failed request or two."""
 
+_OTHER_RANK: Final = (
+    "The engine did not take the header x-data-parallel-rank: is something between it and the client that drops "
+    "headers, or its load balancer another one than vLLM's own?"
+)
+_OTHER_REPLICA: Final = (
+    "Somebody else used a replica, or it was started anew: measure engines that nobody else talks to."
+)
+
 NO_COUNTERS: Final = "the engine's counters before or after this point are missing"
 COUNTERS_ADVICE: Final = (
     "Serve with metrics on (vLLM does by default, at /metrics) and let the point end; then what the client says "
@@ -62,25 +70,25 @@ def _totals(measurement: Measurement, run: int, point: int) -> Finding:
 
 
 def kept_to_ranks(measurement: Measurement) -> list[Check]:
-    """Every data-parallel rank finished the requests that were pinned to it. No rule where nothing is pinned."""
+    """Every rank (`bench.affinity`) finished the requests that were pinned to it. No rule where nothing is pinned."""
     if measurement.recipe.pinned_ranks == 1:
         return []
-    return per_point("calls stayed at their rank", _kept_to_ranks, measurement)
+    return per_point(f"calls stayed at their {measurement.recipe.rank_name}", _kept_to_ranks, measurement)
 
 
 def _kept_to_ranks(measurement: Measurement, run: int, point: int) -> Finding:
     ours, theirs = client_finished_by_rank(measurement, run, point), increase_by_rank(measurement, run, point)
-    expected = f"stream s at rank s modulo {len(ours)}: {', '.join(map(str, ours))} requests"
+    name = measurement.recipe.rank_name
+    expected = f"stream s at {name} s modulo {len(ours)}: {', '.join(map(str, ours))} requests"
     if theirs is None:
-        return Finding("unknown", "the engine does not count its ranks apart", expected, COUNTERS_ADVICE)
-    counted = f"the ranks finished {', '.join(f'{count:,.0f}' for count in theirs)} requests"
+        return Finding("unknown", f"the engine does not count its {name}s apart", expected, COUNTERS_ADVICE)
+    counted = f"the {name}s finished {', '.join(f'{count:,.0f}' for count in theirs)} requests"
     if len(theirs) != len(ours) or any(count not in bounds for count, bounds in zip(theirs, ours, strict=True)):
         return Finding(
             "broken",
             counted,
             expected,
-            "The engine did not take the header x-data-parallel-rank: is something between it and the client that "
-            "drops headers, or its load balancer another one than vLLM's own?",
+            _OTHER_REPLICA if measurement.recipe.ranks_each == 1 else _OTHER_RANK,
         )
     return Finding("kept", counted, expected)
 
@@ -160,9 +168,10 @@ def _nothing_compiled(measurement: Measurement, run: int, point: int) -> Finding
         return Finding("kept", "none in the engine's log", expected)
     first = events[0]
     line = f", line {first.line_number}" if first.line_number is not None else ""
+    of = "" if first.replica is None else f", at replica {first.replica}"
     return Finding(
         "broken",
-        f"{len(events)} in the engine's log, the first {first.t - window.start:.1f} s into the window{line}: "
+        f"{len(events)} in the engine's log, the first {first.t - window.start:.1f} s into the window{of}{line}: "
         f"{first.line[:200]}",
         expected,
         "Run again with the compile caches that this run has filled; if it comes back, lengthen load.ramp_s or let the "

@@ -62,7 +62,7 @@ def scores(engine: RunningEngine, ids: Sequence[int], *, top_k: int) -> Scores:
     rows = choice.get("prompt_logprobs")
     if not isinstance(rows, list) or len(rows) != len(ids):
         raise StreamproofError(
-            f"the engine at {engine.base_url} gave no log-probabilities of the prompt",
+            f"the engine at {engine.servers[0].base_url} gave no log-probabilities of the prompt",
             remedy="They come from vLLM's completions endpoint (`prompt_logprobs`); other servers do not have them.",
         )
     return scores_from_rows(ids, rows[1:], top_k=top_k)
@@ -147,12 +147,13 @@ def _is_number(value: object) -> bool:
 
 
 def _complete(engine: RunningEngine, body: dict[str, Any]) -> dict[str, Any]:
-    url = urlsplit(engine.base_url)
+    (server,) = engine.servers
+    url = urlsplit(server.base_url)
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.hostname or "", url.port, timeout=_TIMEOUT_S)
     headers = {"Content-Type": "application/json", "Connection": "close"}
-    if engine.api_key is not None:
-        headers["Authorization"] = f"Bearer {engine.api_key}"
+    if server.api_key is not None:
+        headers["Authorization"] = f"Bearer {server.api_key}"
     try:
         connection.request("POST", _PATH, body=orjson.dumps({"model": engine.model, **body}), headers=headers)
         response = connection.getresponse()
@@ -160,7 +161,7 @@ def _complete(engine: RunningEngine, body: dict[str, Any]) -> dict[str, Any]:
     except (OSError, http.client.HTTPException) as error:
         died = "" if engine.alive() else " (it has died)"
         raise StreamproofError(
-            f"the engine at {engine.base_url} does not answer{died}: {error!r}",
+            f"the engine at {server.base_url} does not answer{died}: {error!r}",
             remedy="See the end of its log.",
         ) from error
     finally:
@@ -172,7 +173,7 @@ def _complete(engine: RunningEngine, body: dict[str, Any]) -> dict[str, Any]:
     if status != http.client.OK or not isinstance(answer, dict) or not answer.get("choices"):
         said = " ".join(content[:300].decode(errors="replace").split())
         raise StreamproofError(
-            f"the engine at {engine.base_url} refuses a request with status {status}: {said}",
+            f"the engine at {server.base_url} refuses a request with status {status}: {said}",
             remedy="See its log. A sequence that is too long needs a smaller workload.prompt_tokens or a larger "
             "engine.flags.max_model_len; more than 20 top tokens need engine.flags.max_logprobs.",
         )

@@ -58,7 +58,7 @@ def serve(
     Raises:
         StreamproofError: the engine refuses or dies, or somebody else uses it.
     """
-    page = MetricsPage(engine.base_url, api_key=engine.api_key)
+    page = MetricsPage(*engine.servers)
     exact = prompt_total = reply_total = 0
     first_wrong: str | None = None
     drafts = []

@@ -11,6 +11,7 @@ from bench.engine.discovery import is_healthy, served_models, server_version
 from bench.engine.external import ExternalEngine, server_address
 from bench.engine.metrics import MetricsPage
 from bench.errors import Exit, StreamproofError, UsageError
+from bench.servers import Server
 from tests.engine.excerpts import page
 from tests.engine.web import Answer, Page, serving
 
@@ -48,7 +49,7 @@ def refusal(address: str, model: str | None = None, api_key: str | None = None) 
 def test_a_vllm_server_is_described_as_far_as_it_tells() -> None:
     with serving(VLLM) as address, external(f"{address}/v1/") as running:
         interface: RunningEngine = running
-        assert (interface.base_url, interface.model, interface.api_key) == (address, "toy", None)
+        assert (interface.servers, interface.model) == ((Server(address),), "toy")
         assert interface.alive()
         assert interface.events() == []
         started = interface.started
@@ -110,7 +111,7 @@ def test_nothing_answers() -> None:
         error = refusal(address)
         assert not is_healthy(address)
         assert server_version(address) is None
-        assert MetricsPage(address).read() is None
+        assert MetricsPage(Server(address)).read() is None
     assert error.message == f"no engine answers at {address}: Connection refused"
     assert error.exit_code is Exit.FAILURE
 
@@ -181,11 +182,11 @@ def test_a_version_that_is_none(body: bytes) -> None:
 
 def test_metrics_that_are_none() -> None:
     with serving({"/metrics": (200, "text/html", b"<html>")}) as address:
-        assert MetricsPage(address).read() is None
+        assert MetricsPage(Server(address)).read() is None
     with serving({"/metrics": (200, "text/plain", b"vllm:prompt_tokens_total many")}) as address:
-        assert MetricsPage(address).read() is None
+        assert MetricsPage(Server(address)).read() is None
     with serving({"/metrics": (503, "text/plain", b"")}) as address:
-        assert MetricsPage(address).read() is None
+        assert MetricsPage(Server(address)).read() is None
 
 
 def test_models_are_read_with_their_length() -> None:

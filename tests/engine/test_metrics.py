@@ -7,6 +7,7 @@ import pytest
 from bench.engine.metrics import CacheConfig, GaugeValues, MetricsPage, MetricsText
 from bench.errors import StreamproofError
 from bench.observe.observations import CounterValues
+from bench.servers import Server
 from tests.engine.excerpts import page
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_ranks_whose_caches_differ_have_none_in_common() -> None:
 @pytest.mark.parametrize("text", ["", "# HELP x y\n", "other_total 3\nvllm:unknown_total 4\nvllm:prompt_tokens 1\n"])
 def test_what_a_server_does_not_say_is_unknown_not_zero(text: str) -> None:
     assert MetricsText(text).counters() == CounterValues()
-    assert MetricsText(text).gauges() == GaugeValues(running=None, waiting=None, kv_usage=None, preemptions=None)
+    assert MetricsText(text).gauges() == GaugeValues(running=None, waiting=None, kv_usage=None, preemptions=(None,))
     assert MetricsText(text).cache_config() == CacheConfig(block_size=None, prefix_caching=None)
 
 
@@ -96,7 +97,7 @@ class Pages(MetricsPage):
     """A server that shows one page after the other; the last one stays."""
 
     def __init__(self, *pages: str | None) -> None:
-        super().__init__("http://127.0.0.1:1")
+        super().__init__(Server("http://127.0.0.1:1"))
         self._pages = list(pages)
         self.waits = 0
 

@@ -75,10 +75,11 @@ def test_an_engine_is_ready_inside_the_context_and_gone_after_it(launch: Launch)
         interface: RunningEngine = running
         assert interface.alive()
         assert interface.model == "toy"
-        assert interface.api_key is None
+        (server,) = interface.servers
+        assert server.api_key is None
         processes = family(running)
         assert len(processes) == 3  # two guards and the engine
-        url = urlsplit(interface.base_url)
+        url = urlsplit(server.base_url)
         assert (url.scheme, url.hostname, url.path) == ("http", HOST, "")
     assert gone(processes)
     assert not running.alive()

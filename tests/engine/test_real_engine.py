@@ -62,7 +62,7 @@ def test_it_starts_counts_as_the_client_does_and_leaves_nothing(tmp_path: Path) 
         assert started.block_size == running._start_up.facts.attention_block_size
         assert (started.stages[0].name, started.stages[-1].name) == ("launch", "server-start")
 
-        page = MetricsPage(running.base_url)
+        page = MetricsPage(*running.servers)
         before = page.settled_counters()
         assert (before.requests_finished, before.prompt_tokens) == (0.0, 0.0)
         replies = [answered(running) for _ in range(3)]

@@ -16,10 +16,11 @@ from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.plan import BargeIn, Closed, Model, Open, PointPlan, Replay, Streams
 from bench.load.processes import processes_for, run_point_on
+from bench.load.target import Target
 from bench.load.trace import TraceLine
-from bench.load.worker import Target
 from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
+from bench.servers import Server
 from recipes.schema import TurnGap
 from tests.truth.workload import TruthSource
 
@@ -67,7 +68,7 @@ def run(
             seen.records.append(record)
             also(record, stop)
 
-        target = Target(base_url=base_url, request_timeout_s=20.0, api_key="sk-xyz")
+        target = Target(servers=(Server(base_url, "sk-xyz"),), request_timeout_s=20.0)
         assert "sk-xyz" not in repr(target)
         await run_point_on(
             2, plan_of(steady_s=steady_s), source, target, RunClock.start(), on_record, seen.observed.append, stop

@@ -17,9 +17,10 @@ from bench.errors import StreamproofError, UsageError
 from bench.load.clock import RunClock
 from bench.load.plan import PointPlan, Streams
 from bench.load.ray_shards import _places, _refuse_unreachable, run_point_on_ray
-from bench.load.worker import Target
+from bench.load.target import Target
 from bench.observe.observations import ClientSelf, PhaseStarted, ShardClock
 from bench.records import Outcome, RequestRecord
+from bench.servers import Server
 from recipes.schema import TurnGap
 from tests.truth.workload import TruthSource
 
@@ -87,7 +88,7 @@ def run(
             processes,
             plan_of(steady_s=steady_s),
             source,
-            Target(base_url=base_url, request_timeout_s=20.0),
+            Target(servers=(Server(base_url),), request_timeout_s=20.0),
             RunClock.start(),
             on_record,
             seen.observed.append,
@@ -194,6 +195,6 @@ def test_every_host_takes_part_before_one_takes_part_twice(processes: int, place
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost:8000/v1", "http://[::1]:8000"])
 def test_an_address_that_means_another_machine_elsewhere(url: str) -> None:
     with pytest.raises(UsageError, match="means another machine on far-away than here"):
-        _refuse_unreachable(url, [platform.node(), "far-away"])
-    _refuse_unreachable(url, [platform.node(), platform.node()])
-    _refuse_unreachable("http://10.0.0.1:8000", ["far-away"])
+        _refuse_unreachable([Server("http://10.0.0.1:8000"), Server(url)], [platform.node(), "far-away"])
+    _refuse_unreachable([Server(url)], [platform.node(), platform.node()])
+    _refuse_unreachable([Server("http://10.0.0.1:8000")], ["far-away"])

@@ -6,6 +6,7 @@ from bench.engine.metrics import MetricsPage, MetricsText
 from bench.observe.gpu import Gpus
 from bench.observe.observations import EngineEvent, Gauges, HostSample
 from bench.observe.sampler import Sampler
+from bench.servers import Server
 
 ENOUGH_S = 60.0
 
@@ -14,7 +15,7 @@ class Pages(MetricsPage):
     """One page after the other; None is a server that does not answer."""
 
     def __init__(self, *pages: str | None) -> None:
-        super().__init__("http://127.0.0.1:1")
+        super().__init__(Server("http://127.0.0.1:1"))
         self._pages = list(pages)
         self.drained = threading.Event()
 

@@ -123,7 +123,7 @@ def test_gauges_as_figures_have_their_mean_and_range_over_each_window() -> None:
 
 def test_stages_as_figures() -> None:
     stages = (StageTime(name="weights", start_s=0, end_s=12), StageTime(name="graphs", start_s=12, end_s=20))
-    assert texts(startup_table(make_started(stages=stages))) == [
+    assert texts(startup_table(make_started(stages=stages), "run 1")) == [
         ["weights", "0 s", "12.0 s"],
         ["graphs", "12.0 s", "8.00 s"],
     ]

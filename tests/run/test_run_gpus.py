@@ -10,6 +10,7 @@ import pytest
 
 from bench import measure
 from bench.load.clock import RunClock
+from bench.servers import Server
 
 
 class OpenedError(Exception):
@@ -29,7 +30,7 @@ def test_the_cards_of_the_run_are_watched(gpus: frozenset[str] | None, monkeypat
     run = measure.Run(
         plan=nothing,
         run=0,
-        engine=cast("Any", SimpleNamespace(base_url="http://127.0.0.1:1", api_key=None)),
+        engine=cast("Any", SimpleNamespace(servers=(Server("http://127.0.0.1:1"),))),
         clock=RunClock.start(),
         recorder=nothing,
         display=nothing,

@@ -66,8 +66,13 @@ def plan_of(  # noqa: PLR0913  the options of a command
 
     Raises:
         UsageError: they differ in hardware or in nothing, a factor, engine or direction is unknown, a configuration is
-            no recipe, or does not fit beside the others.
+            no recipe, or does not fit beside the others; or replicas shall stay.
     """
+    if residency is not None and max(base.replicas, target.replicas) > 1:
+        raise UsageError(
+            "--resident keeps one engine for each configuration, and engine.replicas asks for several.",
+            remedy="Leave --resident out; or ablate a recipe of one replica, whose card serves the same way.",
+        )
     if engine not in {None, "docker", "process"}:
         raise UsageError(f"--engine {engine}: there is no such engine.", remedy="It is docker or process.")
     if only not in {None, *get_args(Only)}:

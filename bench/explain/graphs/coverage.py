@@ -68,7 +68,7 @@ class Coverage:
         tables: how many tables lie in the windows as a whole.
         left_out: tables that do not.
         covered_s: seconds of the windows that they tell of.
-        window_s: length of the windows.
+        window_s: length of the windows, for each replica of the engine that told of its graphs.
     """
 
     mode: str
@@ -167,5 +167,5 @@ def coverage_of(tables: Sequence[GraphTable], windows: Sequence[Window], interva
         tables=len(inside),
         left_out=len(tables) - len(inside),
         covered_s=len(inside) * interval_s,
-        window_s=sum(window.end_s - window.start_s for window in windows),
+        window_s=sum(window.end_s - window.start_s for window in windows) * len({table.replica for table in tables}),
     )

@@ -200,7 +200,7 @@ def reply_floor(machine: Machine, request: Request, point: Point, gap_s: float, 
         request: the mean request.
         point: of the ladder. A trace has no rate to tell: its floor is that of a request alone.
         gap_s: mean turn gap of the streams.
-        ranks: data-parallel ranks that the load is shared by. The floors are convex in the load, so that no way of
+        ranks: ranks of all replicas that the load is shared by. The floors are convex in the load, so that no way of
             sharing it has a lower mean than even shares.
     """
     alone, own = machine.alone(request), machine.own(request)

@@ -26,18 +26,19 @@ _CENT: Final = 0.005 * GIB
 
 def parallel_lines(basis: Basis) -> Iterator[Line]:
     """How many GPUs, and what each of them has; nothing for one."""
-    tensor, data = basis.settings.tensor, basis.settings.data
-    if tensor * data == 1:
+    tensor, data, replicas = basis.settings.tensor, basis.settings.data, basis.recipe.replicas
+    if tensor * data * replicas == 1:
         return
     ranks = f"{data} data-parallel ranks" if data > 1 else "one rank"
     each = f", each over {tensor} GPUs (tensor parallel)" if tensor > 1 else ""
     experts = "; routed experts divided among all" if data > 1 and basis.model.shapes.experts is not None else ""
+    side_by_side = f"{replicas} replicas, independent engines, of {ranks}" if replicas > 1 else ranks
     yield Line(
         key="parallel.gpus",
-        label="GPUs of the engine",
-        value=tensor * data,
+        label="GPUs of the engine" if replicas == 1 else "GPUs of all replicas",
+        value=tensor * data * replicas,
         unit="GPUs",
-        how=f"{ranks}{each}{experts}; memory below is one GPU's, sequences and blocks one rank's",
+        how=f"{side_by_side}{each}{experts}; memory below is one GPU's, sequences and blocks one rank's",
         source="vllm/model_executor/layers/fused_moe/config.py, flatten_tp_across_dp_and_pcp",
     )
 

@@ -126,7 +126,7 @@ def floor_lines(basis: Basis, means: Mapping[str, float]) -> Iterator[Line]:
         "" if request.acceptance or not basis.settings.draft_tokens else " (all drafts accepted)"
     )
     for index, point in enumerate(basis.recipe.load.ladder):
-        floor = reply_floor(machine, request, point, gap, basis.settings.data)
+        floor = reply_floor(machine, request, point, gap, basis.recipe.ranks)
         own = f"{machine.own(request) * 1000:.1f} ms of the card a request"
         yield Line(
             key=f"floor.e2e.{index}",

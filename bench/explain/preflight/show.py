@@ -42,7 +42,7 @@ def shown(
         verdicts: on it.
         against: name of the measured start beside it; None where there is none.
     """
-    count = basis.settings.tensor * basis.settings.data
+    count = basis.settings.tensor * basis.settings.data * basis.recipe.replicas
     cards = "the CPU" if basis.card is None else f"{count} x {basis.card.match}" if count > 1 else basis.card.match
     head = Text.assemble(
         ("preflight ", "dim"), (basis.recipe.target, "bold"), f" on {cards}, vLLM {basis.settings.release.version}"

@@ -100,7 +100,7 @@ def _parallel(basis: Basis) -> Iterator[Verdict]:
         verdict="tight",
         why=f"no {settings.data} independent replicas: the experts are divided among all ranks, which take every step "
         "together; a prefill at one rank holds up the decodes of the others",
-        change="for independent replicas an engine for each GPU, with a router in front that keeps a call where it is",
+        change=f"for independent replicas engine.replicas = {settings.data}, without data_parallel_size",
     )
 
 
@@ -209,8 +209,9 @@ def _load(basis: Basis) -> Iterator[Verdict]:
     """The ladder against what runs at once: more requests in flight than that wait or are preempted."""
     ladder = basis.recipe.load.ladder
     most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
-    at_once = math.ceil(most / basis.settings.data)
-    up_to = f"{at_once}" if basis.settings.data == 1 else f"{at_once} at each rank"
+    ranks = basis.recipe.ranks
+    at_once = math.ceil(most / ranks)
+    up_to = f"{at_once}" if ranks == 1 else f"{at_once} at each {basis.recipe.rank_name}"
     tokens = basis.recipe.workload.prompt_tokens + basis.recipe.workload.output_tokens
     room = basis.cache.sequences(basis.budget.blocks, tokens)
     if basis.budget.blocks and room < at_once:

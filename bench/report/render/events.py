@@ -36,6 +36,7 @@ class EventRow:
         name: what it means.
         line: of the log, as it was written.
         number: of that line; empty where there is no log.
+        replica: "replica 1"; empty where there is one engine.
     """
 
     run: int
@@ -44,6 +45,7 @@ class EventRow:
     name: str
     line: str
     number: str
+    replica: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +85,5 @@ def _row(event: EngineEvent, where: str) -> EventRow:
         name=NAMES[event.event],
         line=event.line,
         number="" if event.line_number is None else words.count(event.line_number),
+        replica="" if event.replica is None else f"replica {event.replica}",
     )

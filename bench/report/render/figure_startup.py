@@ -11,12 +11,12 @@ from bench.report.render.tables import Table
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from bench.observe.observations import EngineStarted
+    from bench.observe.observations import EngineStarted, ReplicaStarted
 
 ROW_PX: Final = 34
 
 
-def startup_figure(start: EngineStarted) -> Markup:
+def startup_figure(start: EngineStarted | ReplicaStarted) -> Markup:
     """One row a stage, from the process's start to ready. `start.stages` must not be empty."""
     end = max([stage.end_s for stage in start.stages] + [start.ready_s or 0.0])
     rows = len(start.stages)
@@ -30,10 +30,15 @@ def startup_figure(start: EngineStarted) -> Markup:
     return plot.svg("Stages of the engine's start", says=f"Ready after {words.seconds(start.ready_s)}.", kind="rows")
 
 
-def startup_table(start: EngineStarted) -> Table:
-    """The same stages as figures."""
+def startup_table(start: EngineStarted | ReplicaStarted, name: str) -> Table:
+    """The same stages as figures.
+
+    Args:
+        start: of an engine or a replica.
+        name: of it: "run 1", "run 1, replica 0".
+    """
     return Table(
-        summary=f"Start of run {start.run + 1} as a table",
+        summary=f"Start of {name} as a table",
         caption="Stages of the start, since the process was started.",
         heads=("stage", "began", "took"),
         rows=tuple(

@@ -37,9 +37,16 @@ def render_markdown(report: Report, observations: Iterable[Observation] = ()) ->
 
     Args:
         report: what is told.
-        observations: of its evidence; an engine that ran in a container is told with its image.
+        observations: of its evidence; an engine that ran in a container is told with its image, and how many replicas
+            it had.
     """
-    containers = [seen.container for seen in observations if isinstance(seen, EngineStarted)]
+    starts = [seen for seen in observations if isinstance(seen, EngineStarted)]
+    containers = [start.container for start in starts]
     # Several starts of one image differ in nothing that is told.
     images = list({container.image_id: container for container in containers if container is not None}.values())
-    return _ENVIRONMENT.get_template("report.md.j2").render(report=report, headline=headline(report), images=images)
+    return _ENVIRONMENT.get_template("report.md.j2").render(
+        report=report,
+        headline=headline(report),
+        images=images,
+        replicas=max((len(start.replicas) for start in starts), default=0),
+    )

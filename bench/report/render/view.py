@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from bench.observe.observations import EngineStarted
+    from bench.observe.observations import EngineStarted, ReplicaStarted
     from bench.report.evidence import Evidence
     from bench.report.model import Check, Report
     from bench.report.render.tables import Table
@@ -43,18 +43,29 @@ VALUE_LETTERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One engine start: what it was, and its stages drawn and listed where the log gave them."""
+    """One engine start: what it was, and its stages drawn and listed where the log gave them.
+
+    Attributes:
+        started: what is known of it.
+        stages: (whose log, figure, table): of the engine, or of each replica.
+    """
 
     started: EngineStarted
-    figure: Markup | None
-    table: Table | None
+    stages: tuple[tuple[str, Markup, Table], ...]
 
     @classmethod
     def of(cls, started: EngineStarted) -> Start:
         """Draws the stages."""
-        if not started.stages:
-            return cls(started, None, None)
-        return cls(started, startup_figure(started), startup_table(started))
+        run = f"run {started.run + 1}"
+        parts: dict[str, EngineStarted | ReplicaStarted] = {"the engine": started}
+        if started.replicas:
+            parts = {f"replica {number}": each for number, each in enumerate(started.replicas)}
+        stages = (
+            (name, startup_figure(each), startup_table(each, f"{run}, {name}" if started.replicas else run))
+            for name, each in parts.items()
+            if each.stages
+        )
+        return cls(started, tuple(stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ class View:
         timelines_left_out: points and runs beyond `PANELS_DRAWN`.
         events: of the engine at the points.
         hardware: the GPUs by name; empty where there is none.
+        replicas: engines side by side, by the recipe.
         starts: of the engine.
         searches: what the run searched for.
         graphs: how CUDA graphs were used; None where the engine did not tell.
@@ -108,6 +120,7 @@ class View:
     timelines_left_out: int
     events: Events
     hardware: str
+    replicas: int
     starts: tuple[Start, ...]
     searches: tuple[SearchView, ...]
     graphs: GraphUse | None
@@ -134,6 +147,7 @@ def view_of(report: Report, evidence: Evidence) -> View:
         timelines_left_out=max(0, len(panels) - PANELS_DRAWN),
         events=events_of(report, samples),
         hardware=hardware(evidence.environment),
+        replicas=evidence.recipe.replicas,
         starts=tuple(Start.of(start) for start in starts),
         searches=search_views(report),
         graphs=graph_use(report, evidence),
