@@ -25,7 +25,7 @@ def test_a_real_page_without_speculation() -> None:
         prefix_hits=10240.0,
         preemptions=0.0,
     )
-    assert text.gauges() == GaugeValues(running=0.0, waiting=0.0, kv_usage=0.0, preemptions=0.0)
+    assert text.gauges() == GaugeValues(running=0.0, waiting=0.0, kv_usage=0.0, preemptions=(0.0,))
     assert text.cache_config() == CacheConfig(block_size=640, prefix_caching=True, mamba_cache_mode="align")
 
 

@@ -142,7 +142,10 @@ class Connection(asyncio.BufferedProtocol):
                 self.write(response(200, b'{"version": "0.26.0+truth"}'))
             case b"/metrics":
                 text = ledger.metrics(
-                    model=script.model, block_size=script.block_size, prefix_caching=script.prefix_caching
+                    model=script.model,
+                    block_size=script.block_size,
+                    prefix_caching=script.prefix_caching,
+                    mamba=script.mamba_cache_mode,
                 )
                 self.write(response(200, text, "text/plain; version=0.0.4; charset=utf-8"))
             case b"/v1/models":

@@ -109,9 +109,10 @@ class Ledger:
         """Every truth, one JSON object a line, in order of ending."""
         return b"".join(orjson.dumps(truth) + b"\n" for truth in self.ended)
 
-    def metrics(self, *, model: str, block_size: int, prefix_caching: bool) -> bytes:
+    def metrics(self, *, model: str, block_size: int, prefix_caching: bool, mamba: str | None = None) -> bytes:
         """The counters in Prometheus' text format, under vLLM's names and labels."""
         label = f'engine="0",model_name="{model}"'
+        states = "" if mamba is None else f'mamba_cache_mode="{mamba}",'
         positions = len(self.accepted)
         lines = [
             *_family("prompt_tokens", "counter", {f"_total{{{label}}}": self.prompt_tokens}),
@@ -141,7 +142,7 @@ class Ledger:
             *_family(
                 "cache_config_info",
                 "gauge",
-                {f'{{block_size="{block_size}",enable_prefix_caching="{prefix_caching}",engine="0"}}': 1.0},
+                {f'{{block_size="{block_size}",enable_prefix_caching="{prefix_caching}",{states}engine="0"}}': 1.0},
             ),
         ]
         return "\n".join(lines).encode() + b"\n"

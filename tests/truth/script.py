@@ -137,6 +137,7 @@ class Script(Model):
         max_running: requests beyond it wait, first come first served; null never lets one wait.
         block_size: tokens of a block of the prefix cache.
         prefix_caching: simulate a prefix cache that never evicts. Costs time: not for timing.
+        mamba_cache_mode: as reported with it; the simulated cache is that of a model without recurrent layers, "none".
         seed: of everything that is drawn.
         not_an_api: every path answers with a web page.
         answers: what requests in token ids are told; null tells no token ids.
@@ -151,6 +152,7 @@ class Script(Model):
     max_running: Annotated[int, Field(ge=1)] | None = None
     block_size: Annotated[int, Field(ge=1)] = 16
     prefix_caching: bool = False
+    mamba_cache_mode: str | None = None
     seed: int = 0
     not_an_api: bool = False
     answers: Answers | None = None
