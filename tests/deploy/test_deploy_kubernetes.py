@@ -1,6 +1,7 @@
 """The manifests: against the API's schemas, and object by object against what the recipe says."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from tests.deploy.hostile import CLIENT, asked, expanded, texts
 from tests.images.dockerfile_rules import parse
 
 VERSIONS = ["1.29", "1.33", "1.37"]
-GPU_TARGETS = [target for target in targets() if load_recipe(target).hardware.kind == "gpu"]
+RECIPES = {target: load_recipe(target) for target in targets()}
+GPU_TARGETS = [target for target, of in RECIPES.items() if of.hardware.kind == "gpu" and of.replicas == 1]
 CLUSTER = Cluster(client=CLIENT)
 
 
@@ -51,6 +53,13 @@ def pods(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def variables(container: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+@pytest.mark.parametrize("engine_only", [False, True])
+def test_replicas_are_refused(*, engine_only: bool) -> None:
+    with pytest.raises(UsageError, match="has 2 replicas") as caught:
+        manifests(asked("h200-fp8-x2-dummy"), replace(CLUSTER, engine_only=engine_only))
+    assert "--as slurm and --as skypilot run all replicas on one host" in caught.value.remedy
 
 
 @pytest.mark.parametrize("version", VERSIONS)

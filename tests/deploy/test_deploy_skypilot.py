@@ -27,7 +27,9 @@ def task(one: Asked, image: str | None = None) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("target", ["vanilla", "h200-fp8", "h200-fp8-dp2-dummy", "b200-fp8", "b200-nvfp4"])
+@pytest.mark.parametrize(
+    "target", ["vanilla", "h200-fp8", "h200-fp8-dp2-dummy", "h200-fp8-x2-dummy", "b200-fp8", "b200-nvfp4"]
+)
 def test_a_task_asks_for_the_recipes_cards_and_the_pinned_image(target: str) -> None:
     read = task(asked(target))
     hardware = load_recipe(target).hardware

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.engine import metrics
+from bench.engine.http_get import Reply
 from bench.engine.metrics import CacheConfig, GaugeValues, MetricsPage, MetricsText
 from bench.errors import StreamproofError
 from bench.observe.observations import CounterValues
@@ -91,6 +93,33 @@ def test_a_malformed_sample_is_refused() -> None:
 def test_a_block_size_that_is_not_resolved_is_unknown() -> None:
     text = 'vllm:cache_config_info{block_size="None",enable_prefix_caching="False"} 1\n'
     assert MetricsText(text).cache_config() == CacheConfig(block_size=None, prefix_caching=False)
+
+
+def test_pages_of_replicas_add_up_and_each_counts_apart() -> None:
+    text = MetricsText(page("cpu"), page("cpu-dp2"))
+    one, two = MetricsText(page("cpu")).counters(), MetricsText(page("cpu-dp2")).counters()
+    found = text.counters()
+    assert found.requests_finished == 21.0 + 9.0
+    assert found.finished_by_rank == (21.0, 5.0, 4.0)
+    assert found.prompt_tokens_cached == (one.prompt_tokens_cached or 0) + (two.prompt_tokens_cached or 0)
+    assert text.gauges().preemptions == (0.0, 0.0)
+    assert text.cache_config() == CacheConfig(block_size=None, prefix_caching=True, mamba_cache_mode="align")
+
+
+def test_one_replica_that_does_not_answer_leaves_nothing_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = Reply(200, "text/plain", page("cpu").encode())
+    asked: list[tuple[str, str | None]] = []
+
+    def get(base_url: str, _: str, *, api_key: str | None, **__: float) -> Reply:
+        asked.append((base_url, api_key))
+        if base_url == "http://gone":
+            raise ConnectionRefusedError
+        return reply
+
+    monkeypatch.setattr(metrics, "get", get)
+    assert MetricsPage(Server("http://a", "one key"), Server("http://b", "another")).read() is not None
+    assert asked == [("http://a", "one key"), ("http://b", "another")]
+    assert MetricsPage(Server("http://a"), Server("http://gone")).read() is None
 
 
 class Pages(MetricsPage):

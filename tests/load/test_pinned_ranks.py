@@ -1,23 +1,31 @@
-"""Streams keep to their data-parallel rank, and every rank is primed: as the client sends it."""
+"""Streams keep to their rank or replica, and each of them is primed: as the client sends it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.affinity import rank_of
 from bench.load.clock import RunClock
 from bench.load.connection import Call
 from bench.load.http import Client
 from bench.load.plan import Closed, Model, Open, PointPlan, Streams
 from bench.load.point import run_point
+from bench.load.target import Clients, Target
+from bench.observe.observations import ClientSelf
 from bench.records import RequestRecord
+from bench.servers import Server
 from recipes.schema import TurnGap
+from tests.truth.process import running
 from tests.truth.workload import TruthSource, turn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bench.workload.turn import Turn
     from tests.truth.process import TruthServer
 
@@ -110,3 +118,67 @@ def test_the_header_names_the_rank() -> None:
     asyncio.run(main())
     named = [[line for line in head.split(b"\r\n") if b"rank" in line] for head in heads]
     assert named == [[], [b"x-data-parallel-rank: 0"], [b"x-data-parallel-rank: 1"]]
+
+
+def test_a_stream_keeps_to_its_replica_and_each_replica_is_primed(tmp_path: Path) -> None:
+    plan = PointPlan(
+        point=0,
+        run=0,
+        seed=7,
+        model=Streams(count=5, gap=GAP),
+        ramp_s=0.1,
+        steady_s=0.3,
+        drain_s=10.0,
+        request_timeout_s=20.0,
+        ranks=2,
+    )
+    records: list[RequestRecord] = []
+    source = TruthSource()
+
+    async def main(*servers: Server) -> None:
+        clock = RunClock.start()
+        async with Clients(Target(servers=servers, request_timeout_s=20.0), clock) as clients:
+            await run_point(plan, source, clients, clock, records.append, seen.append, asyncio.Event())
+
+    seen: list[Any] = []
+    with running(folder=tmp_path) as one, running(folder=tmp_path) as two:
+        asyncio.run(main(Server(one.base_url), Server(two.base_url)))
+        answered = [{entry["tag"] for entry in server.truth()} for server in (one, two)]
+        assert [len(server.truth()) for server in (one, two)] == [
+            sum(rank_of(record.stream, 2) == replica for record in records) for replica in (0, 1)
+        ]
+    primes = {json.loads(prime.body)["truth"]["tag"] for prime in source.primes()}
+    assert answered[0] & answered[1] == primes
+    (client,) = (each for each in seen if isinstance(each, ClientSelf))
+    assert client.stamp_delay_p99_s is not None  # arrivals of both are certified together
+
+
+def test_a_rank_of_a_replica_is_named_where_it_is_served() -> None:
+    heads: dict[int, list[bytes]] = {0: [], 1: []}
+
+    async def main() -> None:
+        def server(number: int) -> Any:
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                heads[number].append(await reader.readuntil(b"\r\n\r\n"))
+                writer.close()
+
+            return asyncio.start_server(answer, "127.0.0.1", 0)
+
+        clock = RunClock.start()
+        async with await server(0) as zero, await server(1) as one:
+            urls = [f"http://127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in (zero, one)]
+            target = Target(servers=(Server(urls[0], "a"), Server(urls[1], "b")), ranks_each=2, request_timeout_s=5.0)
+            async with Clients(target, clock) as clients:
+                for rank in range(4):
+                    await clients.exchange(turn("any"), clock.now(), rank=rank)
+
+    asyncio.run(main())
+    named = {
+        number: [[line for line in head.split(b"\r\n") if b"rank" in line or b"Bearer" in line] for head in found]
+        for number, found in heads.items()
+    }
+    assert named == {
+        number: [[b"authorization: Bearer " + key, b"x-data-parallel-rank: %d" % own] for own in (0, 1)]
+        for number, key in ((0, b"a"), (1, b"b"))
+    }
+    assert "secret" not in repr(Server("http://x", "secret"))

@@ -55,6 +55,22 @@ def test_a_preemption_is_an_event_when_the_counter_rises() -> None:
     assert events == [EngineEvent(t=2.5, run=1, event="preemption", line=line, line_number=None)]
 
 
+def test_a_preemption_names_its_replica() -> None:
+    before = MetricsText(page(preemptions=4), page(preemptions=1))
+    after = MetricsText(page(preemptions=4), page(preemptions=2))
+    texts = iter((before, after))
+
+    class OfTwo(MetricsPage):
+        def read(self) -> MetricsText:
+            return next(texts)
+
+    watching = sampler(OfTwo())
+    watching.look()
+    watching.look()
+    (event,) = (seen for seen in watching.take() if isinstance(seen, EngineEvent))
+    assert (event.line, event.replica) == ("vllm:num_preemptions rose from 1 to 2", 1)
+
+
 def test_a_server_that_tells_nothing_or_does_not_answer() -> None:
     watching = sampler(Pages("other_metric 1\n", None))
     watching.look()

@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 
     from bench.observe.observations import Observation
     from bench.records import RequestRecord
+    from bench.report.model import Check
     from bench.workload.prefix_cache_rules import CacheRules
     from recipes.schema import Recipe
 
 ONE = make_recipe()
+
+
+def replicas(**changes: Any) -> Recipe:
+    return make_recipe(**{"hardware": {"count": 2}, "engine": {"replicas": 2}, **changes})
 
 
 def two(**changes: Any) -> Recipe:
@@ -106,6 +111,38 @@ def test_calls_stay_at_their_rank(finished: tuple[float, ...] | None, verdict: s
     assert (check.advice == "") == (verdict == "kept")
 
 
+def test_calls_stay_at_their_replica() -> None:
+    records = healthy_records([0.5] * 10)
+
+    def checked(*finished: float) -> Check:
+        (check,) = kept_to_ranks(measurement(records, make_started(), *counted(finished, records), recipe=replicas()))
+        return check
+
+    kept, broken = checked(6.0, 5.0), checked(5.0, 6.0)
+    assert (kept.rule, kept.verdict) == ("calls stayed at their replica", "kept")
+    assert kept.expected == "stream s at replica s modulo 2: 6, 5 requests"
+    assert kept.measured == "the replicas finished 6, 5 requests"
+    assert "header" not in broken.advice
+    assert broken.verdict == "broken"
+    several = replicas(hardware={"count": 4}, engine={"replicas": 2, "flags": {"data_parallel_size": 2}})
+    (check,) = kept_to_ranks(
+        measurement(records, make_started(), *counted((3.0, 3.0, 3.0, 2.0), records), recipe=several)
+    )
+    assert check.expected == "stream s at rank s modulo 4: 4, 3, 2, 2 requests"
+    assert "x-data-parallel-rank" in check.advice
+
+
+def test_hits_are_predicted_for_each_replica() -> None:
+    segments = ((1, 64), (2, 36))
+    at_two, at_one = (
+        predict(measurement(twice(segments, *streams), make_started(), recipe=replicas()), predict_served)[
+            0, 0
+        ].expected
+        for streams in ((0, 2, 1), (0, 2, 4))
+    )
+    assert at_two < at_one
+
+
 def test_a_failure_leaves_bounds_at_its_rank_only() -> None:
     records = [make_record(stream=0), make_record(stream=1), make_failure(Outcome.TIMEOUT, stream=3)]
     found = measurement(records, make_started(), *counted((1.0, 2.0), records))
@@ -127,5 +164,7 @@ def test_how_calls_were_routed_is_said() -> None:
     assert routing(ONE) == []
     ((value, why),) = routing(two())
     assert (value, "rank s modulo 2" in why) == ("rank", True)
+    ((value, why),) = routing(replicas())
+    assert (value, "pinned to replica s modulo 2" in why) == ("rank", True)
     said = two(load={"affinity": "none"}, sources={"load.affinity": {"kind": "assumption", "why": "as it comes"}})
     assert routing(said) == [("none", "as it comes")]

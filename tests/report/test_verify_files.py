@@ -15,7 +15,9 @@ def refused(folder: Path) -> dict[str, str]:
 
 
 def test_names_of_an_honest_folder(tmp_path: Path) -> None:
-    honest = sorted([*files.EVIDENCE, *files.RENDERED, *files.UNSIGNED, "engine-0.log", "engine-12.log"])
+    honest = sorted(
+        [*files.EVIDENCE, *files.RENDERED, *files.UNSIGNED, "engine-0.log", "engine-12.log", "engine-0-replica-1.log"]
+    )
     for name in honest:
         (tmp_path / name).write_text(name)
     with HostileFolder(tmp_path) as opened:
@@ -29,6 +31,9 @@ def test_names_of_an_honest_folder(tmp_path: Path) -> None:
     [
         "evil.sh",
         "engine-01.log",
+        "engine-0-replica-0.log",
+        "engine-0-replica-100.log",
+        "engine-replica-1.log",
         "engine-99999.log",
         "engine-0.log.gz",
         "REPORT.JSON",

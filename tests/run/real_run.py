@@ -61,12 +61,12 @@ def outcome(process: subprocess.Popen[str], base: Path, target: str) -> RealRun:
 
 
 def engine_processes(folder: Path) -> list[psutil.Process]:
-    """Every process that writes this run's engine log."""
-    log = str(folder / files.engine_log(0))
+    """Every process that writes a log of this run's engine, or of its replicas."""
+    logs = {str(folder / files.engine_log(0, replica)) for replica in range(2)}
     found = []
     for process in psutil.process_iter():
         try:
-            if any(log == file.path for file in process.open_files()):
+            if any(file.path in logs for file in process.open_files()):
                 found.append(process)
         except psutil.Error:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from bench.images.base import pinned_base
 from bench.images.definition import image_definition, image_target
 from bench.images.labels import BASE_DIGEST, DEFINITION, STAGE
 from bench.observe.gpu import GpuDriver
-from bench.plan import Host, RunPlan, pins_of
+from bench.plan import Host, RunPlan, Share, pins_of
 from quantize.checkpoint import ResolvedCheckpoint
 from recipes.load import load_recipe
 from recipes.schema import Recipe
@@ -159,6 +159,23 @@ def test_weights_in_a_folder_need_no_hub(monkeypatch: pytest.MonkeyPatch) -> Non
         launch = launch_of(run, recipe)
     assert (launch.checkpoint, launch.tokens) == (Path("/weights"), {})
     assert list(launch.arguments("0.0.0.0", 8000))[:2] == ["--model", CHECKPOINT]  # noqa: S104  inside the container
+
+
+@pytest.mark.usefixtures("client")
+def test_a_replica_has_its_own_card_and_log() -> None:
+    recipe = load_recipe("h200-fp8-x2-dummy")
+    share = Share(replica=1, host=replace(host(), gpus=(gpu(0),), cores={3}))
+    with start(recipe) as run:
+        engine = run.engine(
+            2,
+            plan=plan_of(recipe, run.digest),
+            folder=Path("/r/t/0"),
+            clock=time.monotonic,
+            on_progress=lambda _: None,
+            share=share,
+        )
+    launch = engine._launch
+    assert (launch.gpus, launch.cores, launch.log) == (["GPU-00000000"], {3}, Path("/r/t/0/engine-2-replica-1.log"))
 
 
 @pytest.mark.usefixtures("client")

@@ -9,8 +9,9 @@ from bench.bundle.installed import InstalledBundle
 from bench.engine.pins import REPOSITORY
 from bench.errors import UsageError
 from bench.images.definition import image_definition
-from bench.plan import engine_kind, fingerprints_for_show, pins_of, plan_run
+from bench.plan import Host, engine_kind, fingerprints_for_show, pins_of, plan_run
 from recipes.load import load_recipe, targets
+from tests.observe.machines import environment, gpu
 
 GPU, CPU = load_recipe("h200-fp8"), load_recipe("cpu")
 
@@ -51,6 +52,23 @@ def test_what_is_asked_for_counts() -> None:
 def test_wishes_that_contradict_each_other(wishes: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         kind(**wishes)
+
+
+def test_replicas_have_no_one_address() -> None:
+    with pytest.raises(UsageError, match="has 2 replicas") as caught:
+        kind(load_recipe("h200-fp8-x2-dummy"), base_url="http://127.0.0.1:8000")
+    assert "Leave --base-url out" in caught.value.remedy
+
+
+def test_each_replica_has_its_share_of_the_host() -> None:
+    cards = tuple(gpu(number) for number in range(4))
+    host = Host(machine=environment(*cards), gpus=cards, cores=None)
+    one, two = host.shares(2)
+    assert (one.replica, one.host.gpus, two.replica, two.host.gpus) == (0, cards[:2], 1, cards[2:])
+    assert one.host.cores is None
+    assert one.host.machine is host.machine
+    on_the_cpu = Host(machine=environment(), gpus=(), cores={0, 1, 2, 3})
+    assert [(share.host.gpus, share.host.cores) for share in on_the_cpu.shares(2)] == [((), {0, 1}), ((), {2, 3})]
 
 
 @pytest.mark.parametrize(("image", "engine"), [(None, "process"), ("streamproof/h200-fp8:1", "docker")])

@@ -29,10 +29,10 @@ def servers(folder: Path) -> dict[int, psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             line = process.cmdline()
-            if "tests.truth" not in line or process.status() == psutil.STATUS_ZOMBIE:
+            if not {"tests.truth", "--script"} <= set(line) or process.status() == psutil.STATUS_ZOMBIE:
                 continue
             script = Path(line[line.index("--script") + 1])
-            if script.is_relative_to(folder) and process.children() == []:  # and not its guards
+            if script.is_relative_to(folder) and not process.children():  # its guards have
                 found[int(script.stem.removeprefix("replica-"))] = process
     return found
 

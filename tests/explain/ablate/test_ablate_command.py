@@ -85,6 +85,15 @@ def test_a_resident_ablation_of_a_card_is_planned_in_groups() -> None:
     assert (plan["resident"], plan["only"], {each["group"] for each in plan["order"]}) == (True, "removed", {1})
 
 
+def test_replicas_do_not_stay_and_are_a_factor_beside_data_parallel() -> None:
+    refused = invoke("h200-fp8-x2-dummy", "--from", "h200-fp8-dp2-dummy", "--resident", "--dry-run")
+    assert isinstance(refused.exception, UsageError)
+    assert "engine.replicas asks for several" in refused.exception.message
+    assert "Leave --resident out" in refused.exception.remedy
+    plan = json.loads(invoke("h200-fp8-x2-dummy", "--from", "h200-fp8-dp2-dummy", "--dry-run", "--json").output)
+    assert [factor["slug"] for factor in plan["factors"]] == ["replicas"]
+
+
 def test_runs_of_one_configuration_are_repeats_or_nothing(tmp_path: Path) -> None:
     plan = plan_of(recipe_of(), recipe_of(engine={"flags": {"max_num_seqs": 8}}), wanted=[], blocks=2, seed=1)
     folder.begin(tmp_path / "a", plan)

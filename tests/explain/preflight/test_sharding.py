@@ -17,6 +17,7 @@ from recipes.load import load_recipe
 from tests.explain.preflight.planned import basis, full_size, lines
 
 DP2 = "h200-fp8-dp2-dummy"
+X2 = "h200-fp8-x2-dummy"
 ALONE = "h200-fp8-fast-dummy"
 WHOLE_EVERYWHERE = {"norms"}
 
@@ -115,6 +116,24 @@ def test_ranks_share_the_load() -> None:
     once, shared = (reply_floor(of.machine, of.request, point, 0.0, ranks) for ranks in (1, 2))
     assert once is not None
     assert shared == pytest.approx(once / 2)
+
+
+def test_the_plan_of_replicas_is_of_one_of_them() -> None:
+    one, two, of = lines(basis(ALONE)), lines(basis(X2)), basis(X2)
+    assert (two["parallel.gpus"].value, two["parallel.gpus"].label) == (2, "GPUs of all replicas")
+    assert "2 replicas, independent engines" in two["parallel.gpus"].how
+    assert {key: line.value for key, line in two.items() if key in one and not key.startswith("floor.e2e")} == {
+        key: line.value for key, line in one.items() if not key.startswith("floor.e2e")
+    }
+    assert [two[f"floor.e2e.{point}"].value for point in range(4)] == [
+        one[f"floor.e2e.{point}"].value for point in range(4)
+    ]  # twice the load, at two
+    verdicts = {v.name for v in verdicts_of(of)}
+    assert not verdicts & {"data parallel", "max_num_seqs"}
+    (short,) = (v for v in verdicts_of(basis(X2, ("engine.flags.max_num_seqs", "48"))) if v.name == "max_num_seqs")
+    assert "up to 60 at each replica" in short.why
+    (instead,) = (v for v in verdicts_of(basis(DP2)) if v.name == "data parallel")
+    assert "engine.replicas = 2" in instead.change
 
 
 def test_what_cannot_start_is_said() -> None:
