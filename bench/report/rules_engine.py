@@ -73,7 +73,9 @@ def kept_to_ranks(measurement: Measurement) -> list[Check]:
     """Every rank (`bench.affinity`) finished the requests that were pinned to it. No rule where nothing is pinned."""
     if measurement.recipe.pinned_ranks == 1:
         return []
-    return per_point(f"calls stayed at their {measurement.recipe.rank_name}", _kept_to_ranks, measurement)
+    if measurement.recipe.rank_name == "replica":
+        return per_point("calls stayed at their replica", _kept_to_ranks, measurement)
+    return per_point("calls stayed at their rank", _kept_to_ranks, measurement)
 
 
 def _kept_to_ranks(measurement: Measurement, run: int, point: int) -> Finding:
