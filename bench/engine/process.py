@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.engine.child_env import child_environment
 from bench.engine.compile_cache import is_cold
@@ -16,6 +17,10 @@ from bench.engine.own import GRACE_S, HOST, Begun, OwnEngine, Start, describe_ex
 if TYPE_CHECKING:
     from bench.engine.base import Clock, OnProgress
     from bench.engine.environment import EngineEnvironment
+
+
+_giving: Final = threading.Lock()
+_given: Final[set[int]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +97,15 @@ class ProcessEngine(OwnEngine):
 
 
 def free_port() -> int:
-    """A TCP port of `HOST` on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of `HOST` on which nothing listens now, and that nobody here was given before.
+
+    An engine listens only after many seconds: the port of one replica is free for all to see when the next one starts.
+    """
+    with _giving:
+        while True:
+            with socket.socket() as probe:
+                probe.bind((HOST, 0))
+                port: int = probe.getsockname()[1]
+            if port not in _given:
+                _given.add(port)
+                return port

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 import psutil
@@ -245,3 +245,25 @@ def test_no_process_can_be_made(launch: Launch, monkeypatch: pytest.MonkeyPatch)
 )
 def test_exit_statuses_in_words(status: int, words: str) -> None:
     assert describe_exit(status) == words
+
+
+def test_no_port_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To an engine that does not listen yet, and to the replica that starts beside it."""
+    offered = iter([4001, 4001, 4001, 4002])
+
+    class Kernel:
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def bind(self, _: object) -> None:
+            pass
+
+        def getsockname(self) -> tuple[str, int]:
+            return HOST, next(offered)
+
+    monkeypatch.setattr("socket.socket", Kernel)
+    monkeypatch.setattr(process_module, "_given", set())
+    assert [process_module.free_port(), process_module.free_port()] == [4001, 4002]
