@@ -34,6 +34,7 @@ from bench.engine.docker_image import local_image
 from bench.engine.docker_owner import LABEL, Owner
 from bench.engine.docker_watch import WatchedContainer
 from bench.engine.own import RunningOwn
+from bench.engine.replicas import Replica, ReplicatedEngine
 from bench.errors import StreamproofError
 from bench.images.layout import CACHES, HOME, USER_ID
 from bench.observe.observations import OBSERVATION
@@ -123,6 +124,31 @@ def test_an_engine_is_ready_inside_the_context_and_gone_after_it(
     assert [event.event for event in running.events() if event.event != "warning"] == []
     with pytest.raises(NotFound):
         container.reload()
+
+
+def test_replicas_are_containers_side_by_side(launch: ContainerLaunch, docker_client: docker.DockerClient) -> None:
+    def replica(number: int) -> Replica:
+        mine = replace(launch, log=launch.log.with_name(f"engine-0-replica-{number}.log"))
+        return Replica(
+            make=lambda on_progress: DockerEngine(mine, run=2, clock=time.monotonic, on_progress=on_progress),
+            gpus=(),
+            cores=None,
+        )
+
+    with ReplicatedEngine([replica(0), replica(1)], clock=time.monotonic) as running:
+        assert len(containers(docker_client)) == 2
+        one, two = running.servers
+        assert one.base_url != two.base_url
+        assert None not in {one.api_key, two.api_key}
+        assert one.api_key != two.api_key
+        assert [each.argv for each in running.started.replicas] == [running.started.argv] * 2
+        containers(docker_client)[0].kill()
+        deadline = time.monotonic() + 30
+        while running.alive() and time.monotonic() < deadline:
+            threading.Event().wait(0.05)
+        (death,) = (event for event in running.events() if event.event == "died")
+        assert death.replica in {0, 1}
+    assert containers(docker_client) == []
 
 
 def test_what_is_known_of_it(launch: ContainerLaunch, docker_client: docker.DockerClient) -> None:
