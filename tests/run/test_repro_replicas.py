@@ -31,12 +31,14 @@ SETTINGS = {
     "workload.api": "token_ids",
     "workload.prompt_tokens": "900",
     "workload.shared_prefix_tokens": "500",
+    "workload.agents": '["router", "booking"]',
+    "workload.output_tokens": "8",
     "load.ladder": "[{streams = 3}]",
     "load.turn_gap": '{distribution = "fixed", mean_s = 0.05}',
-    "load.ramp_s": "0.3",
+    "load.ramp_s": "0.2",
     "load.steady_s": "1.0",
 }
-LONG = {**SETTINGS, "load.steady_s": "10"}
+LONG = {**SETTINGS, "load.steady_s": "6"}
 """Longer than any test looks on; the turns of the whole window are prepared before it, so not much longer."""
 
 
@@ -65,7 +67,7 @@ def in_the_ladder(tmp_path: Path, act: Callable[[], object]) -> threading.Thread
         pause = threading.Event()
         for _ in range(2400):
             journals = (tmp_path / "reports").glob(f"cpu/*/{files.RUNNING_RECORDS}")
-            if any(journal.read_bytes().count(b"\n") >= 12 for journal in journals):
+            if any(journal.read_bytes().count(b"\n") >= 9 for journal in journals):
                 act()
                 return
             pause.wait(0.05)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from recipes.schema import Recipe
 
 ROOT = Path(__file__).parents[2]
-SCRIPT: dict[str, Any] = {"prefix_caching": True, "block_size": 16, "mamba_cache_mode": "none", "answers": {}}
+SCRIPT: dict[str, Any] = {
+    "prefix_caching": True,
+    "block_size": 16,
+    "mamba_cache_mode": "none",
+    "answers": {},
+    "default": {"ttft_s": 0.01, "gap_s": 0.001},
+}
 
 
 def servers(folder: Path) -> dict[int, psutil.Process]:
