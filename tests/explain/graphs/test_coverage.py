@@ -58,3 +58,9 @@ def test_without_a_table_in_a_window_nothing_is_known() -> None:
 
 def test_a_graph_that_is_not_in_the_list_is_shown_all_the_same() -> None:
     assert 7 in {use.size for use in coverage(table(120.0, (7, 7, "PIECEWISE", 1))).sizes}
+
+
+def test_each_replica_tells_of_its_own_windows() -> None:
+    one, two = (table(120.0, (5, 5, "FULL", 2)).model_copy(update={"replica": number}) for number in (0, 1))
+    found = coverage(one, two)
+    assert (found.histogram, found.covered_s, found.window_s) == ({5: 4}, 20.0, 2 * 60.0)
