@@ -32,7 +32,9 @@ def job_s(recipe: Recipe) -> int:
     Raises:
         UsageError: longer than any scheduler allows.
     """
-    each = recipe.engine.ready_timeout_s + BETWEEN_S + ladder_s(recipe)
+    # Where nothing is compiled yet, the first replica starts alone, and then all others together.
+    starts = 1 if recipe.replicas == 1 else 2
+    each = starts * recipe.engine.ready_timeout_s + BETWEEN_S + ladder_s(recipe)
     return whole_s(FINISH_S + recipe.load.runs * each)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.deploy import slurm
 from bench.deploy.asked import Asked
-from bench.deploy.times import slurm_time
+from bench.deploy.times import job_s, slurm_time
 from bench.errors import UsageError
 from recipes.load import load_recipe
 from tests.deploy.hostile import asked, bash_words, texts
@@ -191,3 +191,10 @@ def test_a_recipe_of_ones_own_keeps_its_path_and_the_script_says_what_that_means
     assert f"\n    {mine}\n" in script
     assert "The recipe's file must be there" in script
     assert "The recipe's file must be there" not in slurm.script(asked())
+
+
+def test_replicas_have_time_for_the_first_to_compile_and_the_others_to_follow() -> None:
+    one = load_recipe("h200-fp8-fast-dummy")
+    two = load_recipe("h200-fp8-x2-dummy")
+    assert job_s(two) - job_s(one) == one.load.runs * one.engine.ready_timeout_s
+    assert directives(slurm.script(asked(two.target)))["gres"] == "gpu:2"
