@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -135,8 +136,12 @@ def test_stop_brings_every_open_request_home_and_leaves_nothing_running(truth: T
 
 def clients() -> list[psutil.Process]:
     """Client processes of shards: the nodes of the cluster are children of ours, and these are children of theirs."""
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_a_host_that_is_lost_is_missed(truth: TruthServer, address: str) -> None:
