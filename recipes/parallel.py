@@ -103,7 +103,7 @@ def check_gpus(count: int, each: Parallel, replicas: int) -> None:
     else:
         divided = f" ({each.words})" if each.gpus > 1 else ""
         asked = f"{replicas} replicas of {each.gpus} each{divided} need {needed}"
-    raise ValueError(f"hardware.count is {count} GPUs, and {asked}; set hardware.count = {needed}")
+    raise ValueError(f"hardware.count is {count}, and {asked}; set hardware.count = {needed}")
 
 
 def _factor(name: str, value: object) -> int:

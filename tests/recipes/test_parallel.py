@@ -60,11 +60,11 @@ def test_the_recipe_for_two_cards() -> None:
 
 def test_the_hardware_is_what_the_flags_ask_for() -> None:
     with pytest.raises(
-        UsageError, match=r"hardware\.count is 1 GPUs, and the engine\'s flags ask for 4 \(tensor 2 x data 2\)"
+        UsageError, match=r"hardware\.count is 1, and the engine\'s flags ask for 4 \(tensor 2 x data 2\)"
     ) as refused:
         recipe(engine__flags__tensor_parallel_size="2", engine__flags__data_parallel_size="2")
     assert "set hardware.count = 4" in str(refused.value)
-    with pytest.raises(UsageError, match=r"hardware\.count is 2 GPUs, and the engine\'s flags ask for 1 \(one\)"):
+    with pytest.raises(UsageError, match=r"hardware\.count is 2, and the engine\'s flags ask for 1 \(one\)"):
         recipe(hardware__count="2")
     assert recipe("cpu", engine__flags__data_parallel_size="2").ranks == 2  # of a CPU there is only one
 

@@ -37,7 +37,7 @@ def test_replicas_of_several_ranks_are_counted_through() -> None:
     [
         (
             {"hardware__count": "1"},
-            r"hardware\.count is 1 GPUs, and 2 replicas of 1 each need 2; set hardware\.count = 2",
+            r"hardware\.count is 1, and 2 replicas of 1 each need 2; set hardware\.count = 2",
         ),
         ({"engine__flags__tensor_parallel_size": "2"}, r"2 replicas of 2 each \(tensor 2\) need 4; set"),
         ({"engine__replicas": "1"}, r"engine\.replicas: Input should be greater than or equal to 2"),
