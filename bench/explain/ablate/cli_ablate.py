@@ -65,9 +65,9 @@ def ablate(
     """Take a recipe apart: what does each factor bring, alone and beside all others?
 
     Factors are what differs between two recipes (flags that belong together are one). Each is added first to the base
-    and removed last from the full recipe. Every block runs each configuration once in random order, an engine start
-    each. Where both effects of a factor agree its share is given; where they differ by more than chance it interacts
-    with the others, and no share is given. Ctrl-C keeps what is measured; `--resume` goes on.
+    and removed last from the full recipe. Every block runs each configuration once, an engine start each, in random
+    orders that favour none. Where both effects of a factor agree its share is given; where they differ by more than
+    chance it interacts with the others, and no share is given. Ctrl-C keeps what is measured; `--resume` goes on.
 
     `--only removed` measures the target and the target without each factor; what is not among `--factors` stays as the
     target has it. `--only added` measures the base and the base with each. A value that contradicts another factor's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,7 @@ from recipes.schema import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from random import Random
 
 FULL: Final = "full"
 BASE: Final = "base"
@@ -175,8 +177,8 @@ def make_plan(  # noqa: PLR0913  everything that decides it
 ) -> AblationPlan:
     """Plans it.
 
-    Every configuration once in each block, in an order of its own for each block. Two factors need four configurations
-    (each one added first is the other one removed last), one factor two.
+    Every configuration once in each block, in orders that favour none (`balanced`). Two factors need four
+    configurations (each one added first is the other one removed last), one factor two.
 
     Args:
         base: recipe to start from.
@@ -195,10 +197,9 @@ def make_plan(  # noqa: PLR0913  everything that decides it
     names = [each.name for each in configurations]
     order = []
     for group, members in enumerate(_grouped(names, only, at_once), start=1):
-        for block in range(1, blocks + 1):
-            shuffled = list(members)
-            generator("ablation", seed, block, *((group,) if group > 1 else ())).shuffle(shuffled)
-            order += [Planned(block=block, configuration=name, group=group) for name in shuffled]
+        rng = generator("ablation", seed, group)
+        for block, turns in enumerate(islice(balanced(members, rng), blocks), start=1):
+            order += [Planned(block=block, configuration=name, group=group) for name in turns]
     return AblationPlan(
         base=base,
         target=target,
@@ -211,6 +212,24 @@ def make_plan(  # noqa: PLR0913  everything that decides it
         order=tuple(order),
         resident=at_once is not None,
     )
+
+
+def balanced(names: Sequence[str], rng: Random) -> Iterator[list[str]]:
+    """Orders without end: of N names any N in a row, from the first on, have each name once in every place.
+
+    A place in a block may matter by itself (what ran before leaves a warm card), and few shuffles favour somebody. Each
+    N orders are the rows of a cyclic Latin square, in random order and with random names (Fisher 1935, "The Design of
+    Experiments", chapter 5); every other square runs backwards, so that not always the same one comes before another.
+    The places are not in the model of the effects: what they matter counts as chance, and makes intervals wider.
+    """
+    for backwards in cycle((False, True)):
+        first = list(names)
+        rng.shuffle(first)
+        shifts = list(range(len(first)))
+        rng.shuffle(shifts)
+        for shift in shifts:
+            turns = first[shift:] + first[:shift]
+            yield turns[::-1] if backwards else turns
 
 
 def _configurations(slugs: list[str], only: Only | None) -> Iterator[Configuration]:

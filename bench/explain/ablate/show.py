@@ -62,10 +62,10 @@ def _course(plan: AblationPlan) -> Iterator[Text]:
     if plan.resident:
         yield Text(
             f"{plan.starts} engine starts; all of a group start together and stay. Then {len(plan.order)} measurements "
-            f"in {blocks}, one engine at a time, in a random order in each:"
+            f"in {blocks}, one engine at a time, in random orders that favour none:"
         )
     else:
-        yield Text(f"{plan.starts} engine starts in {blocks}, in a random order in each:")
+        yield Text(f"{plan.starts} engine starts in {blocks}, in random orders that favour none:")
     for group in groups:
         if len(groups) > 1:
             yield Text(f"  group {group}: {', '.join(groups[group])}")

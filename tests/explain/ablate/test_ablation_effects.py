@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.errors import UsageError
 from bench.explain.ablate.effects import figure_effects
 from bench.explain.ablate.factors import Factor
 from bench.explain.ablate.outcome import FigureEffects, Interval
-from bench.explain.ablate.plan import AblationPlan, Only, make_plan
+from bench.explain.ablate.plan import AblationPlan, Only, balanced, make_plan
+from bench.seeds import generator
 from tests.report.factories import make_recipe
 
 Law = Callable[[Collection[str]], float]
@@ -197,6 +202,25 @@ def test_every_block_holds_every_configuration_once_in_its_own_order(count: int,
     assert len(set(orders)) > 1
     assert plan.order == plan_of(*("one", "two", "three", "four")[:count], blocks=20).order
     assert [each.block for each in plan.order] == sorted(each.block for each in plan.order)
+
+
+@given(st.integers(2, 9), st.integers(1, 30), st.integers(0, 2**32))
+def test_each_has_each_place_as_often_as_any_other(count: int, blocks: int, seed: int) -> None:
+    """Three shuffles of three names put the same one first in every block, once in nine tries."""
+    names = [f"n{number}" for number in range(count)]
+    orders = list(itertools.islice(balanced(names, generator("test", seed)), blocks))
+    assert all(sorted(order) == names for order in orders)
+    for place in range(count):
+        there = Counter(order[place] for order in orders)
+        assert max(there.values()) - min(there[name] for name in names) <= 1
+
+
+def test_what_comes_before_what_changes() -> None:
+    before = Counter(
+        pair for order in itertools.islice(balanced(["a", "b", "c"], generator("test")), 60) for pair in pairwise(order)
+    )
+    assert len(before) == 6
+    assert min(before.values()) >= 10
 
 
 def test_the_order_does_not_favour_a_configuration() -> None:
