@@ -159,6 +159,21 @@ def test_overrides_win_are_parsed_as_toml_and_are_named_as_such(folder: Path) ->
     assert recipe.sources["load.turn_gap.mean_s"].why == "set on the command line"
 
 
+def test_a_table_changes_the_keys_that_it_names() -> None:
+    """Whoever wants real acceptance has to take away what states another: the report would say so, and surprise."""
+    key = "engine.flags.speculative_config"
+    stated = load_recipe("h200-fp8-dummy", {key: '{method = "mtp", num_speculative_tokens = 2}'}).engine.flags
+    assert stated["speculative_config"] == {
+        "method": "mtp",
+        "num_speculative_tokens": 2,
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_length": 3.2,
+    }
+    taken = {f"{key}.rejection_sample_method": "{}", f"{key}.synthetic_acceptance_length": "{}"}
+    real = load_recipe("h200-fp8-dummy", taken).engine.flags
+    assert real["speculative_config"] == {"method": "mtp", "num_speculative_tokens": 4}
+
+
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
