@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -44,6 +45,23 @@ app: Final = typer.Typer(
     "Exit codes: 0 every comparable claim held; 1 the work could not be done; 2 wrong usage; 3 a claim did not hold; "
     "4 the measurement is invalid; 130 interrupted.",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"streamproof {version('streamproof')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
 
 Target = Annotated[str, typer.Argument(help="A target (see `recipes`), or the path of a recipe of your own (.toml).")]
 Overrides = Annotated[

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ def test_recipes_lists_every_target() -> None:
     assert [entry["target"] for entry in listed] == targets()
     shown = runner.invoke(app, ["recipes"]).output
     assert all(target in shown for target in targets())
+
+
+def test_it_says_its_version() -> None:
+    said = runner.invoke(app, ["--version"])
+    assert (said.exit_code, said.output) == (Exit.OK, f"streamproof {version('streamproof')}\n")
 
 
 def test_show_prints_recipe_fingerprint_and_command_line() -> None:
