@@ -26,6 +26,7 @@ from docker.models.containers import Container
 
 from bench.engine import docker as module
 from bench.engine import docker_watch
+from bench.engine.base import RunningEngine
 from bench.engine.caches import MadeWith, volume_name
 from bench.engine.docker import ContainerLaunch, DockerEngine
 from bench.engine.docker_caches import open_volume
@@ -37,7 +38,7 @@ from bench.engine.own import RunningOwn
 from bench.engine.replicas import Replica, ReplicatedEngine
 from bench.errors import StreamproofError
 from bench.images.layout import CACHES, HOME, USER_ID
-from bench.observe.observations import OBSERVATION
+from bench.observe.observations import OBSERVATION, EngineEvent
 
 ROOT = Path(__file__).parents[2]
 HERE = MadeWith(
@@ -143,10 +144,8 @@ def test_replicas_are_containers_side_by_side(launch: ContainerLaunch, docker_cl
         assert one.api_key != two.api_key
         assert [each.argv for each in running.started.replicas] == [running.started.argv] * 2
         containers(docker_client)[0].kill()
-        deadline = time.monotonic() + 30
-        while running.alive() and time.monotonic() < deadline:
-            threading.Event().wait(0.05)
-        (death,) = (event for event in running.events() if event.event == "died")
+        death = until_dead(running)
+        assert (death.event, death.line) == ("died", "it was killed by SIGKILL")
         assert death.replica in {0, 1}
     assert containers(docker_client) == []
 
@@ -305,12 +304,12 @@ def test_a_start_that_takes_too_long_leaves_nothing(
     assert containers(docker_client) == []
 
 
-def until_dead(running: RunningOwn) -> str:
-    """The line of the last event."""
+def until_dead(running: RunningEngine) -> EngineEvent:
+    """The last event."""
     pause = threading.Event()
     for _ in range(600):
         if not running.alive():
-            return running.events()[-1].line
+            return running.events()[-1]
         pause.wait(0.1)
     raise AssertionError("it lives on")
 
@@ -320,14 +319,14 @@ def test_a_death_while_serving_is_the_last_event_and_names_the_cause(launch: Con
         request = urllib.request.Request(f"{running.base_url}/v1/completions", b"{}")  # noqa: S310  our own http URL
         with pytest.raises((OSError, http.client.HTTPException)):
             urllib.request.urlopen(request)  # noqa: S310  as above
-        assert until_dead(running) == "it ended with status 1: RuntimeError: Input tensor dtype mismatch"
+        assert until_dead(running).line == "it ended with status 1: RuntimeError: Input tensor dtype mismatch"
         assert running.events() == []
 
 
 def test_an_engine_killed_by_somebody_else(launch: ContainerLaunch, docker_client: docker.DockerClient) -> None:
     with engine(launch) as running:
         containers(docker_client)[0].kill()
-        assert until_dead(running) == "it was killed by SIGKILL"
+        assert until_dead(running).line == "it was killed by SIGKILL"
     assert containers(docker_client) == []
 
 
@@ -340,7 +339,7 @@ def test_an_engine_that_the_kernel_killed_for_memory(
         eat = "x = []\nwhile True: x.append(bytearray(1 << 20))"
         assert container.exec_run(["python3", "-c", eat]).exit_code == 128 + signal.SIGKILL
         container.kill()
-        assert until_dead(running) == (
+        assert until_dead(running).line == (
             "the kernel killed a process of it because memory ran out; it was killed by SIGKILL"
         )
 
@@ -350,7 +349,7 @@ def test_a_watcher_that_is_killed_ends_the_run_and_leaves_nothing(
 ) -> None:
     with engine(launch) as running:
         watched(running)._watcher.kill()
-        assert until_dead(running).startswith("the watcher of its container was killed")
+        assert until_dead(running).line.startswith("the watcher of its container was killed")
     assert containers(docker_client) == []
 
 
