@@ -11,9 +11,18 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from recipes.schema import Recipe
+
+_NO_CODE: Final = {
+    "flags": ("gpu_memory_utilization", "kv_cache_memory_bytes", "num_gpu_blocks_override", "cudagraph_metrics"),
+    "env": ("VLLM_LOG_STATS_INTERVAL",),
+}
+"""What no compiled code depends on, by the table of `engine`: sizes of the KV cache, and what is told of a step.
+
+vLLM 0.26.0 leaves them out of the names of what it compiles, too (`compute_hash` in vllm/config/cache.py and
+observability.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +63,16 @@ def engine_fingerprint(recipe: Recipe, pinned: Pinned) -> str:
     """As `fingerprint`, over hardware, checkpoint and engine alone: recipes of the same one start the same engine.
 
     What an engine compiles is kept under it, so that it starts warm for another ladder or workload too. Each of several
-    replicas is the engine that one alone would be on its share of the GPUs.
+    replicas is the engine that one alone would be on its share of the GPUs, and one of several engines on a card is the
+    engine that would have the card for itself.
     """
     decides = recipe.model_dump(mode="json", include={"hardware", "checkpoint", "engine"}, exclude_none=True)
     del decides["engine"]["ready_timeout_s"]
     if decides["engine"].pop("replicas", None) and recipe.hardware.kind == "gpu":
         decides["hardware"]["count"] //= recipe.replicas
+    for table, keys in _NO_CODE.items():
+        for key in keys:
+            decides["engine"].get(table, {}).pop(key, None)
     _unplace(decides, recipe, pinned)
     hashes = {name: value for name, value in asdict(pinned).items() if name != "workload_version"}
     return _sha256({"recipe": decides, "pinned": hashes})

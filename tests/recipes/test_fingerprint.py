@@ -69,9 +69,14 @@ def of_engine(overrides: dict[str, str] | None = None, pinned: Pinned = PINNED) 
         {"load.turn_gap.mean_s": "2.5"},
         {"engine.ready_timeout_s": "77"},
         {"title": "Another"},
+        {"engine.flags.gpu_memory_utilization": "0.4"},
+        {"engine.flags.kv_cache_memory_bytes": "4096"},
+        {"engine.flags.num_gpu_blocks_override": "9"},
+        {"engine.flags.cudagraph_metrics": "true"},
+        {"engine.env.VLLM_LOG_STATS_INTERVAL": "'2'"},
     ],
 )
-def test_another_load_is_for_the_same_engine(override: dict[str, str]) -> None:
+def test_what_no_compiled_code_depends_on_is_for_the_same_engine(override: dict[str, str]) -> None:
     assert of_engine(override) == of_engine()
     assert of_engine(pinned=replace(PINNED, workload_version="other")) == of_engine()
 
@@ -80,6 +85,7 @@ def test_another_load_is_for_the_same_engine(override: dict[str, str]) -> None:
     "override",
     [
         {"engine.flags.max_num_seqs": "17"},
+        {"engine.flags.kv_cache_dtype": "'fp8'"},
         {"engine.env.OMP_NUM_THREADS": "'1'"},
         {"hardware.cores": "3"},
         {"checkpoint.precision": "fp8"},
