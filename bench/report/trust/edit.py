@@ -116,7 +116,10 @@ def _revoked(reason: Reason, why: str, at: date) -> dict[str, Any]:
 
 def _append(found: TOMLDocument, table: str, entry: dict[str, Any]) -> None:
     entries = found.setdefault(table, tomlkit.aot())
-    entries.append(tomlkit.item(entry))
+    written = tomlkit.item(entry)
+    if entries:
+        written.trivia.indent = "\n"  # an empty line between entries
+    entries.append(written)
 
 
 def _revoke(entries: Any, key: str, value: str, revoked: dict[str, Any]) -> None:  # noqa: ANN401  tomlkit's own types

@@ -46,6 +46,7 @@ def test_a_key_is_copied_and_gets_its_entry_and_the_rest_stays(folder: Path, tmp
     assert name == f"{identity[:16]}.pem"
     assert (folder / name).read_bytes() == pem.read_bytes()
     assert (folder / FILE).read_text().startswith(LIST[: LIST.index("[[identities]]")])
+    assert f'\n\n[[keys]]\nfile = "{name}"\n' in (folder / FILE).read_text()
     (_, entry) = read_allow_list(folder).keys
     assert (entry.file, entry.whose) == (name, "Ann, met in Oslo")
     assert (entry.not_before, entry.not_after) == (DAY, date(2027, 11, 30))
