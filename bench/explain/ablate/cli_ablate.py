@@ -31,6 +31,9 @@ def ablate(
             metavar="added|removed", help="One direction: N + 1 configurations instead of 2 N + 2, and no shares."
         ),
     ] = None,
+    together: Annotated[
+        bool, typer.Option("--as-one", help="Switch all factors together, as one: recipe against recipe.")
+    ] = False,
     blocks: Annotated[int, typer.Option(min=1, max=100, help="How often each configuration is run.")] = 3,
     seed: Annotated[int, typer.Option(help="Decides the order of the engine starts.")] = 1,
     engine: Annotated[str | None, typer.Option(metavar="docker|process", help="As for `repro`.")] = None,
@@ -72,7 +75,8 @@ def ablate(
     `--only removed` measures the target and the target without each factor; what is not among `--factors` stays as the
     target has it. `--only added` measures the base and the base with each. A value that contradicts another factor's
     (a prefix match unit that no longer divides the cache block, a largest graph above the largest step) is adapted,
-    and told.
+    and told. `--as-one` takes nothing apart: it measures the base and the target in turns, which tells what all
+    differences bring together.
 
     `--resident` pays for each engine start once: all engines run beside each other, and only one has load at any
     time. The intervals are then about these starts; how much starts differ is not in them.
@@ -93,6 +97,7 @@ def ablate(
         load_recipe(command.need(base, "--from"), parse_overrides(base_overrides)),
         full,
         wanted=wanted,
+        together=together,
         blocks=blocks,
         seed=seed,
         engine=engine,

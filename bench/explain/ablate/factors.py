@@ -19,6 +19,8 @@ TABLES: Final = ("checkpoint", "engine")
 """What a factor may switch. Workload and load are those of the target throughout, and one machine has one hardware."""
 _NO_FACTOR: Final = ("engine.ready_timeout_s",)
 """Decides no latency: it is the target's throughout."""
+TOGETHER: Final = "together"
+"""Slug of several factors that are switched as one."""
 
 
 class Factor(BaseModel):
@@ -75,6 +77,14 @@ def choose(factors: tuple[Factor, ...], wanted: Collection[str]) -> tuple[Factor
     if unknown := [slug for slug in wanted if slug not in known]:
         raise UsageError(f"--factors: there is no factor {unknown[0]}.", remedy=f"Factors here: {', '.join(known)}.")
     return tuple(factor for factor in factors if not wanted or factor.slug in wanted)
+
+
+def as_one(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    """These factors as a single one, which switches everything that they switch; one factor stays what it is."""
+    if len(factors) == 1:
+        return factors
+    keys = tuple(key for factor in factors for key in factor.keys)
+    return (Factor(slug=TOGETHER, name=", ".join(factor.slug for factor in factors)[:100], keys=keys),)
 
 
 def with_factors(base: Recipe, target: Recipe, switched: Collection[Factor]) -> Recipe:

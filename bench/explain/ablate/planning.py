@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from bench.errors import StreamproofError, UsageError
 from bench.explain.ablate.adapt import adaptations
-from bench.explain.ablate.factors import choose, derive
+from bench.explain.ablate.factors import as_one, choose, derive
 from bench.explain.ablate.plan import Only, make_plan
 from bench.explain.ablate.share import shares
 from bench.explain.preflight.command import plan as preflight_plan
@@ -56,6 +56,7 @@ def plan_of(  # noqa: PLR0913  the options of a command
     target: Recipe,
     *,
     wanted: Sequence[str],
+    together: bool = False,
     blocks: int,
     seed: int,
     engine: str | None = None,
@@ -63,6 +64,17 @@ def plan_of(  # noqa: PLR0913  the options of a command
     residency: Residency | None = None,
 ) -> AblationPlan:
     """The plan between two recipes.
+
+    Args:
+        base: recipe to start from.
+        target: recipe to get to.
+        wanted: slugs of factors; none for all.
+        together: switch them as one factor: recipe against recipe.
+        blocks: how often each configuration is measured.
+        seed: decides the order.
+        engine: who starts them.
+        only: the one direction in which factors are switched.
+        residency: of engines that stay; None for a start each time.
 
     Raises:
         UsageError: they differ in hardware or in nothing, a factor, engine or direction is unknown, a configuration is
@@ -82,7 +94,7 @@ def plan_of(  # noqa: PLR0913  the options of a command
     plan = make_plan(
         base,
         target,
-        factors,
+        as_one(factors) if together else factors,
         blocks=blocks,
         seed=seed,
         rest=tuple(factor for factor in known if factor not in factors) if only == "removed" else (),

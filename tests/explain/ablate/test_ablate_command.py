@@ -85,6 +85,16 @@ def test_a_resident_ablation_of_a_card_is_planned_in_groups() -> None:
     assert (plan["resident"], plan["only"], {each["group"] for each in plan["order"]}) == (True, "removed", {1})
 
 
+def test_one_recipe_against_another_needs_two_engines_whatever_differs() -> None:
+    shown = " ".join(
+        invoke(
+            "h200-fp8-fast-dummy", "--from", "h200-fp8-no-mtp-dummy", "--as-one", "--resident", "--dry-run"
+        ).output.split()
+    )
+    assert "2 engine starts; all of a group start together and stay. Then 6 measurements" in shown
+    assert "(graphs, mtp, batch, prefix, prefix-unit)" in shown
+
+
 def test_replicas_do_not_stay_and_are_a_factor_beside_data_parallel() -> None:
     refused = invoke("h200-fp8-x2-dummy", "--from", "h200-fp8-dp2-dummy", "--resident", "--dry-run")
     assert isinstance(refused.exception, UsageError)

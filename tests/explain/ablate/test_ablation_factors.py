@@ -123,3 +123,23 @@ def test_what_is_not_chosen_stays_as_the_base_has_it() -> None:
     flags = plan.recipe("full").engine.flags
     assert "speculative_config" in flags
     assert "max_num_seqs" not in flags
+
+
+def test_two_recipes_can_be_set_against_each_other_as_wholes() -> None:
+    one, two = load_recipe("vanilla"), load_recipe("h200-fp8")
+    plan = plan_of(one, two, wanted=[], together=True, blocks=3, seed=1)
+    assert [each.name for each in plan.configurations] == ["base", "full"]
+    assert len(plan.order) == 6
+    assert plan.recipe("base").engine.flags == one.engine.flags
+    assert plan.recipe("full").engine.flags == two.engine.flags
+    factors = derive(one, two)
+    (whole,) = plan.factors
+    assert set(whole.keys) == {key for factor in factors for key in factor.keys}
+    assert all(factor.slug in whole.name for factor in factors)
+    some = plan_of(one, two, wanted=["mtp", "kv-cache"], together=True, only="removed", blocks=3, seed=1)
+    assert [each.name for each in some.configurations] == ["full", "without-together"]
+    without = some.recipe("without-together").engine.flags
+    assert "speculative_config" not in without
+    assert without["max_num_seqs"] == two.engine.flags["max_num_seqs"]
+    (alone,) = plan_of(one, two, wanted=["mtp"], together=True, blocks=3, seed=1).factors
+    assert alone.slug == "mtp"
