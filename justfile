@@ -109,6 +109,12 @@ preflight target *options:
 graphs report *options:
     @{{ python }} graphs "$@"
 
+# Where the time of a reply goes: first token, long and short gaps between chunks, standstills; no profiler, no GPU
+[group("explain")]
+[no-exit-message]
+steps report *options:
+    @{{ python }} steps "$@"
+
 # The most streams that hold a latency limit, certified on both sides (just capacity cpu --slo e2e:p95:1s)
 [group("explain")]
 [no-exit-message]

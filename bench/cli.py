@@ -23,6 +23,7 @@ from bench.explain.fleet.cli_plan import plan
 from bench.explain.frontier.cli_frontier import frontier
 from bench.explain.graphs.cli_graphs import graphs
 from bench.explain.preflight.cli_preflight import preflight
+from bench.explain.steps.cli_steps import steps
 from bench.images.cli_build import build
 from bench.images.cli_pin import pin
 from bench.release.cli_release import attach, release_notes
@@ -335,6 +336,7 @@ app.add_typer(caches_app, name="caches")
 app.add_typer(keys_app, name="keys")
 app.command()(preflight)
 app.command()(graphs)
+app.command()(steps)
 app.command()(compare)
 app.command()(ablate)
 app.command()(plan)
