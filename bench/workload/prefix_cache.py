@@ -1,4 +1,4 @@
-"""How many prompt tokens the engine's prefix cache will serve, request by request, for requests one after another.
+"""What the engine computes of each prompt, and in which steps, for requests one after another: the rest is cached.
 
 The rules and their sources are in `bench.workload.prefix_cache_rules`. Requests that overlap in time are bounded by
 `bench.workload.prefix_cache_bounds`.
@@ -8,10 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.workload.prefix_cache_blocks import Block, BlockPool, Name, Names, PromptNames
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """How one prompt is computed by an engine that does nothing else meanwhile.
+
+    Attributes:
+        hit: prompt tokens that come from the cache.
+        ends: where each step of the scheduler ends, in tokens, increasing; the last one is the end of the prompt.
+    """
+
+    hit: int
+    ends: tuple[int, ...]
+
+    @property
+    def computed(self) -> int:
+        """Prompt tokens that are computed."""
+        return self.ends[-1] - self.hit
+
+    @property
+    def steps(self) -> int:
+        """Steps of the scheduler that compute them, 1 at least."""
+        return len(self.ends)
 
 
 class PrefixCacheModel:
@@ -32,7 +57,7 @@ class PrefixCacheModel:
         """Cached blocks that were given up for others so far; while it is 0, capacity has changed no hit."""
         return self._pool.evicted
 
-    def serve(self, segments: Sequence[Segment], output_tokens: int) -> int:
+    def serve(self, segments: Sequence[Segment], output_tokens: int) -> Prefill:
         """Serve one request from its lookup to its last token.
 
         Args:
@@ -40,7 +65,7 @@ class PrefixCacheModel:
             output_tokens: length of the reply, 1 at least.
 
         Returns:
-            Prompt tokens that came from the cache.
+            How its prompt was computed.
 
         Raises:
             StreamproofError: the request alone does not fit the pool.
@@ -52,28 +77,32 @@ class PrefixCacheModel:
         reply = Segment(key=-self._served, tokens=output_tokens - 1)
         request = _Request(self.rules, self._pool, self._names.of([*segments, reply]), prompt_tokens)
         hit, match = request.look_up()
-        position = hit
-        for end in self.rules.prefill_ends(prompt_tokens, hit, match):
-            request.compute(position, end)
-            position = end
+        ends = tuple(self.rules.prefill_ends(prompt_tokens, hit, match))
+        for start, end in pairwise((hit, *ends)):
+            request.compute(start, end)
         for end in _decode_ends(prompt_tokens, output_tokens, self.rules):
             request.compute(end - 1, end, drafts=self.rules.draft_tokens)
         request.finish()
-        return hit
+        return Prefill(hit, ends)
 
 
-def predict_hits(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheRules) -> list[int]:
-    """Hit tokens of prompts that a fresh engine serves one after another.
+def predict_prefills(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheRules) -> list[Prefill]:
+    """How a fresh engine computes prompts that it serves one after another.
 
     Args:
         prompts: (segments, output tokens) in order of service.
         rules: the engine.
 
     Returns:
-        Hit tokens, one per prompt.
+        One per prompt.
     """
     model = PrefixCacheModel(rules)
     return [model.serve(segments, output_tokens) for segments, output_tokens in prompts]
+
+
+def predict_hits(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheRules) -> list[int]:
+    """Hit tokens of the same prompts, one per prompt; arguments as of `predict_prefills`."""
+    return [prefill.hit for prefill in predict_prefills(prompts, rules)]
 
 
 class _Request:
@@ -188,10 +217,12 @@ class _Request:
     def _take_states(self, tokens: int) -> bool:
         """Take the states of all groups after so many tokens; False, and nothing taken, unless all are cached."""
         name = self._names.at(tokens)
-        found = [self._pool.find(_state_name(group, name)) for group in self._groups]
-        states = [block for block in found if block is not None]
-        if len(states) < len(found):
-            return False
+        states = []
+        for group in self._groups:
+            state = self._pool.find(_state_name(group, name))
+            if state is None:
+                return False
+            states.append(state)
         for held, state in zip(self._states, states, strict=True):
             self._pool.touch(state)
             held[(tokens - 1) // self._rules.block_size] = state

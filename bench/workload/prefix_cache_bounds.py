@@ -92,7 +92,7 @@ def predict_served(requests: Sequence[ServedPrompt], rules: CacheRules) -> list[
     model = PrefixCacheModel(rules)
     expected = [0] * len(requests)
     for index in _by_start(requests):
-        expected[index] = model.serve(requests[index].segments, requests[index].output_tokens)
+        expected[index] = model.serve(requests[index].segments, requests[index].output_tokens).hit
     least, most = _Timeline(requests, rules).bounds()
     return [
         HitPrediction(expected=hit, least=low, most=high) for hit, low, high in zip(expected, least, most, strict=True)

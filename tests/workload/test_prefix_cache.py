@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import StreamproofError, UsageError
-from bench.workload.prefix_cache import PrefixCacheModel, predict_hits
+from bench.workload.prefix_cache import Prefill, PrefixCacheModel, predict_hits, predict_prefills
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
 
@@ -180,6 +180,31 @@ class TestInsideBlocks:
             CacheRules(block_size=B, hybrid=True, chunk_tokens=1000, match_unit=unit)
 
 
+class TestSteps:
+    def prefills(self, rules: CacheRules, *prompts: Prompt) -> list[Prefill]:
+        return predict_prefills([(prompt, 2) for prompt in prompts], rules)
+
+    def test_full_attention_takes_what_fits_a_step(self) -> None:
+        rules = CacheRules(block_size=B, hybrid=False, chunk_tokens=40)
+        prefix = text(50)
+        first, second = self.prefills(rules, (prefix, text(45)), (prefix, text(5)))
+        assert (first.ends, first.steps, first.computed) == ((40, 80, 95), 3, 95)
+        assert (second.hit, second.ends, second.steps, second.computed) == (50, (55,), 1, 5)
+
+    def test_a_hybrid_prompt_stops_at_its_last_boundary(self) -> None:
+        assert self.prefills(HYBRID, (text(47),)) == [Prefill(0, (40, 47))]
+        assert self.prefills(HYBRID_MTP, (text(47),)) == [Prefill(0, (30, 47))]
+
+    def test_from_that_boundary_it_takes_one_step(self) -> None:
+        prefix = text(41)
+        assert self.prefills(HYBRID, (prefix, text(6)), (prefix, text(7)))[1] == Prefill(40, (48,))
+        assert self.prefills(HYBRID_MTP, (prefix, text(6)), (prefix, text(7)))[1] == Prefill(30, (48,))
+
+    def test_a_unit_ends_a_step_at_the_prompts_tail(self) -> None:
+        history = text(25)
+        assert self.prefills(FINE, (history,), (history, text(4))) == [Prefill(0, (20, 24, 25)), Prefill(24, (28, 29))]
+
+
 class TestEviction:
     def test_the_least_recently_used_goes_first(self) -> None:
         a, b, c = (text(11),), (text(11),), (text(11),)
@@ -278,6 +303,21 @@ def test_hits_are_whole_units_of_what_earlier_prompts_share(
             )
 
 
+@given(sequences, engines)
+def test_steps_lead_from_the_hit_to_the_end_of_the_prompt(
+    sequence: list[tuple[Prompt, int]], rules: CacheRules
+) -> None:
+    prefills = predict_prefills(sequence, rules)
+    assert [prefill.hit for prefill in prefills] == predict_hits(sequence, rules)
+    for (prompt, _), prefill in zip(sequence, prefills, strict=True):
+        tokens = sum(segment.tokens for segment in prompt)
+        course = (prefill.hit, *prefill.ends)
+        assert course[-1] == tokens
+        assert all(0 < end - start <= rules.chunk_tokens for start, end in itertools.pairwise(course))
+        assert prefill.steps == len(course) - 1 >= 1
+        assert prefill.computed == tokens - prefill.hit
+
+
 @given(sequences, engines, st.integers(0, 7))
 def test_what_one_request_asks_to_write_changes_no_hit(
     sequence: list[tuple[Prompt, int]], rules: CacheRules, more: int
@@ -303,7 +343,7 @@ def test_a_pool_that_evicts_nothing_changes_nothing(
     facts = {name: getattr(rules, name) for name in rules.__slots__} | {"num_gpu_blocks": num_gpu_blocks}
     model = PrefixCacheModel(CacheRules(**facts))
     try:
-        predicted = [model.serve(prompt, out) for prompt, out in sequence]
+        predicted = [model.serve(prompt, out).hit for prompt, out in sequence]
     except StreamproofError:
         return
     if model.evicted == 0:

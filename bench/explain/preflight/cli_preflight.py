@@ -33,9 +33,18 @@ def preflight(
         ),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub for the model's config.json.")] = False,
+    blocks: Annotated[
+        bool,
+        typer.Option(
+            "--blocks",
+            help="Try other cache block sizes and prefix match units on the workload (some seconds), and show those "
+            "that no other beats in both tokens to compute and prefill steps of a prompt. `block_size` and "
+            "`prefix_match_unit` are engine flags.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plan as JSON, for scripts.")] = False,
 ) -> None:
-    """Plan a target before a GPU is touched: memory, cache blocks, CUDA graphs, prefix hits, floors of time.
+    """Plan a target before a GPU is touched: memory, cache blocks, CUDA graphs, prefix hits, steps, floors of time.
 
     Every line says its formula and source; where a start was measured, its value and the error stand beside it. Exit
     codes: 0 it fits, or is tight; 1 it cannot start, and the verdict names the flag to change; 2 wrong usage.
@@ -44,4 +53,5 @@ def preflight(
     from bench.explain.preflight.command import preflight as plan  # noqa: PLC0415  the heavy part
 
     recipe = load_recipe(target, parse_overrides(overrides))
-    raise typer.Exit(plan(recipe, gpu=gpu, config=config, against=against, offline=offline, as_json=as_json))
+    code = plan(recipe, gpu=gpu, config=config, against=against, offline=offline, blocks=blocks, as_json=as_json)
+    raise typer.Exit(code)

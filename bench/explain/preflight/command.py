@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
 from bench.errors import Exit, UsageError
+from bench.explain.preflight.blocks import blocks_of
 from bench.explain.preflight.gpus import card_named
 from bench.explain.preflight.lines_memory import (
     cache_lines,
@@ -27,11 +29,15 @@ from bench.explain.preflight.verdicts import verdicts_of, worst
 from bench.observe.gpu import Gpus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bench.explain.preflight.past import Past
     from bench.observe.gpu import Gpu
     from recipes.schema import Recipe
+
+_QUIET_S: Final = 2.0
+"""Seconds between two words on how far a search is."""
 
 
 def preflight(  # noqa: PLR0913  the command's options
@@ -41,6 +47,7 @@ def preflight(  # noqa: PLR0913  the command's options
     config: Path | None = None,
     against: Path | None = None,
     offline: bool = False,
+    blocks: bool = False,
     as_json: bool = False,
 ) -> Exit:
     """Plans a recipe and prints the plan.
@@ -51,6 +58,7 @@ def preflight(  # noqa: PLR0913  the command's options
         config: a `config.json` instead of the checkpoint's own.
         against: a report's folder or an engine's log to set beside it; by default the newest report of this engine.
         offline: do not ask the hub.
+        blocks: try other cache block sizes and match units, too.
         as_json: for scripts.
 
     Returns:
@@ -63,12 +71,13 @@ def preflight(  # noqa: PLR0913  the command's options
     # A past report is of the recipe's own card and model: beside another one it would be no error of the plan.
     as_written = gpu is None and config is None
     past = past_of(recipe, against) if against or as_written else None
-    sections, verdicts = sections_of(basis, past), verdicts_of(basis)
+    tried = blocks_of(basis, progress()) if blocks else None
+    sections, verdicts = sections_of(basis, past), verdicts_of(basis, tried)
     where = past.where if past else None
     if as_json:
-        sys.stdout.write(json.dumps(as_data(basis, sections, verdicts, where), indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(as_data(basis, sections, verdicts, where, tried), indent=2, allow_nan=False) + "\n")
     else:
-        Console().print(shown(basis, sections, verdicts, where))
+        Console().print(shown(basis, sections, verdicts, where, tried))
     return Exit.FAILURE if worst(verdicts) == "cannot" else Exit.OK
 
 
@@ -96,6 +105,19 @@ def sections_of(basis: Basis, past: Past | None) -> tuple[Section, ...]:
         Section("Prefix cache", tuple(prefix_lines(basis, past.hit_rate if past else None))),
         Section("Floors of time", tuple(floor_lines(basis, past.means if past else {}))),
     )
+
+
+def progress(now: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """Something that says on standard error how far a search is, every two seconds: a short one says nothing."""
+    said_s = now()
+
+    def say(done: int, total: int) -> None:
+        nonlocal said_s
+        if now() - said_s >= _QUIET_S:
+            said_s = now()
+            sys.stderr.write(f"cache blocks: {done:,} of {total:,} pairs tried\n")
+
+    return say
 
 
 def _devices() -> tuple[Gpu, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from bench.explain.graphs.cost import CAPTURE_FIXED_S, CAPTURE_PER_GRAPH_S, CAPTURE_SOURCE, capture_seconds
 from bench.explain.preflight.floors import reply_floor
 from bench.explain.preflight.plan import Line
+from bench.explain.preflight.prefix import MANY_STEPS
 from bench.report.render.words import plural
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _ROOFLINE: Final = "a floor, no prediction: max(bytes / bandwidth, operations / peak), Williams et al. 2009"
 _CLOSED: Final = "a floor, no prediction: asymptotic bounds of a closed system, Denning and Buzen 1978"
+_OTHERS: Final = "--blocks tries other block sizes"
 
 
 def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
@@ -39,6 +41,8 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
         source="bench.workload.prefix_cache, by the rules of vLLM 0.26.0; measured ones have the priming in them",
         measured=hit_rate,
     )
+    if prefix.steps is not None:
+        yield _steps_line(basis, prefix.steps)
     if not basis.settings.prefix_caching or prefix.rate is None:
         return
     drops = ", less the last one (MTP)" if basis.settings.draft_tokens else ""
@@ -69,6 +73,29 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
         how=f"{prefix.next_hit:,} reused from {prefix.next_length:,} on; {prefix.enough:,} give what "
         f"{recipe.workload.shared_prefix_tokens:,} give",
         source="as above",
+    )
+
+
+def _steps_line(basis: Basis, steps: float) -> Line:
+    prefix, settings = basis.prefix, basis.settings
+    unit, draft = settings.prefix_match_unit or basis.cache.block_size, settings.draft_tokens
+    if not settings.prefix_caching:
+        course = "nothing is cached"
+    elif steps == 1:
+        course = "after hits, all at once"
+    elif unit < basis.cache.block_size:
+        course = f"after hits, to the prompt's last multiple of {unit}, then the rest"
+    else:
+        course = f"after hits, to the prompt's last block boundary{' but one (MTP)' if draft else ''}, then the rest"
+    return Line(
+        key="prefix.steps",
+        label="prefill steps of a prompt",
+        value=steps,
+        unit="steps",
+        how=f"{prefix.computed:,.0f} tokens in {steps:.1f} steps: {course}; at most "
+        f"{settings.max_num_batched_tokens:,} tokens a step, one request at a time"
+        + (f"; {_OTHERS}" if settings.prefix_caching and steps > MANY_STEPS else ""),
+        source="bench.workload.prefix_cache_rules, 6 and 8",
     )
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from bench.explain.preflight.locate import Model
     from recipes.schema import Recipe
 
-Unit: TypeAlias = Literal["bytes", "tokens", "blocks", "sequences", "graphs", "layers", "seconds", "share", "GPUs"]
+Unit: TypeAlias = Literal[
+    "bytes", "tokens", "blocks", "sequences", "graphs", "layers", "seconds", "share", "GPUs", "steps"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,19 @@
-"""How much of a workload's prompts the prefix cache will serve, and which prefix lengths would serve it better.
+"""What is left to compute of a workload's prompts, in how many steps, and which prefix lengths would leave less.
 
-The rate is that of the model which every report's prediction comes from (`bench.workload.prefix_cache`), for calls one
+It is that of the model which every report's prediction comes from (`bench.workload.prefix_cache`), for calls one
 after another on an engine whose prefixes are primed. Lengths of all texts are the recipe's own, so any tokenizer gives
 the same prompts as far as a cache can see them; the bundled one is used.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from bench.report.prefix import CPU_SPLIT_TOKENS
-from bench.workload.prefix_cache import predict_hits
+from bench.workload.prefix_cache import Prefill, predict_prefills
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.tokens import CheckpointTokenizer
 from bench.workload.voice import VoiceWorkload
@@ -20,6 +21,8 @@ from quantize.checkpoint import TOY
 from recipes.schema import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.explain.preflight.kv_cache import KvCache
     from bench.explain.preflight.settings import Settings
     from bench.workload.turn import Turn
@@ -27,6 +30,30 @@ if TYPE_CHECKING:
 
 _CALLS: Final = 12
 """Calls that the rate is taken from: some seventy prompts, for which it moves by less than one per cent."""
+MANY_STEPS: Final = 1.5
+"""Prefill steps of a prompt, on average, that are worth a word: one may do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanPrefill:
+    """What computing a prompt takes, on average, on an engine that does nothing else meanwhile.
+
+    Attributes:
+        computed: tokens that are no hits.
+        steps: steps of the scheduler that compute them.
+    """
+
+    computed: float
+    steps: float
+
+    @classmethod
+    def of(cls, prefills: Sequence[Prefill]) -> MeanPrefill:
+        """The mean of one prefill at least."""
+        count = len(prefills)
+        return cls(
+            computed=sum(prefill.computed for prefill in prefills) / count,
+            steps=sum(prefill.steps for prefill in prefills) / count,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,57 +64,80 @@ class PrefixPlan:
         rate: of prompt tokens that come from the cache, primed, without the priming prompts; None where the rules are
             not known (`--prefix-match-unit`).
         computed: mean tokens of a prompt that are computed; the whole prompt where the rate is None.
+        steps: mean steps of the scheduler that compute these, one request at a time; None where the rate is.
         prompts: mean tokens of a prompt.
         shared_hit: tokens of the shared prefix that a new call can reuse.
         enough: the shortest prefix that gives the same reuse; 0 with `--prefix-match-unit`, where that depends on how
             the prompts before it ended.
         next_length, next_hit: the shortest longer prefix that gives more, and what it gives; 0 as above.
+        without_unit: the same blocks without `--prefix-match-unit`; None where hits are whole blocks anyway.
     """
 
     rate: float | None
     computed: float
+    steps: float | None
     prompts: float
     shared_hit: int
     enough: int
     next_length: int
     next_hit: int
+    without_unit: MeanPrefill | None = None
 
 
 def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPlan:
     """The plan for a recipe's workload."""
-    primes, calls = _turns(recipe.workload.model_dump_json())
+    _, calls = _turns(recipe.workload.model_dump_json())
     prompts = sum(turn.prompt_tokens for turn in calls) / len(calls)
     rules = rules_of(recipe, settings, cache)
     if rules is None or not settings.prefix_caching:
-        rate = 0.0 if not settings.prefix_caching else None
+        caching = settings.prefix_caching
+        chunks = sum(math.ceil(turn.prompt_tokens / settings.max_num_batched_tokens) for turn in calls)
         return PrefixPlan(
-            rate=rate, computed=prompts, prompts=prompts, shared_hit=0, enough=0, next_length=0, next_hit=0
+            rate=None if caching else 0.0,
+            computed=prompts,
+            steps=None if caching else chunks / len(calls),
+            prompts=prompts,
+            shared_hit=0,
+            enough=0,
+            next_length=0,
+            next_hit=0,
         )
-    served = [*primes, *calls]
-    hits = predict_hits(((turn.segments, turn.output_tokens) for turn in served), rules)[len(primes) :]
+    prefills = prefills_of(recipe, rules)
+    mean = MeanPrefill.of(prefills)
     if rules.fine:
-        first = [hit for turn, hit in zip(calls, hits, strict=True) if turn.turn == 0]
+        first = [prefill.hit for turn, prefill in zip(calls, prefills, strict=True) if turn.turn == 0]
         return PrefixPlan(
-            rate=sum(hits) / (prompts * len(calls)),
-            computed=prompts - sum(hits) / len(calls),
+            rate=1 - mean.computed / prompts,
+            computed=mean.computed,
+            steps=mean.steps,
             prompts=prompts,
             shared_hit=min(first),
             enough=0,
             next_length=0,
             next_hit=0,
+            without_unit=MeanPrefill.of(prefills_of(recipe, replace(rules, match_unit=None))),
         )
     shared = recipe.workload.shared_prefix_tokens
     hit = reusable(shared, rules)
     blocks = hit // rules.block_size + (1 if rules.draft_tokens else 0)
     return PrefixPlan(
-        rate=sum(hits) / (prompts * len(calls)),
-        computed=prompts - sum(hits) / len(calls),
+        rate=1 - mean.computed / prompts,
+        computed=mean.computed,
+        steps=mean.steps,
         prompts=prompts,
         shared_hit=hit,
         enough=blocks * rules.block_size if hit else 0,
         next_length=(blocks + 1) * rules.block_size if hit else (2 if rules.draft_tokens else 1) * rules.block_size,
         next_hit=hit + rules.block_size,
     )
+
+
+def prefills_of(recipe: Recipe, rules: CacheRules) -> Sequence[Prefill]:
+    """How the prompts of a recipe's calls are computed, one request after another on a primed engine."""
+    primes, calls = _turns(recipe.workload.model_dump_json())
+    # A plan evicts nothing. Then neither replies nor the number of state groups change a hit: the least is the fastest.
+    served = ((turn.segments, 1) for turn in (*primes, *calls))
+    return predict_prefills(served, replace(rules, state_groups=1))[len(primes) :]
 
 
 @cache

@@ -27,7 +27,8 @@ _UTILIZATION: Final = 0.92
 _GPU_SEQUENCES, _GPU_TOKENS = 1024, 8192
 """Of a server on a card of 70 GiB and more that is no A100."""
 _CPU_SEQUENCES, _CPU_TOKENS = 128, 2048
-_GPU_BLOCK, _CPU_BLOCK = 16, 128
+GPU_BLOCK, CPU_BLOCK = 16, 128
+"""Smallest block of the attention kernel that is used there, in tokens; every block is a multiple."""
 _DTYPES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 _NOT_MODELLED: Final = frozenset(
     {
@@ -175,7 +176,7 @@ def settings_of(recipe: Recipe) -> Settings:
         prefix_match_unit=flags.optional("prefix_match_unit", int),
         state_bytes=_dtype_bytes(flags, "mamba_ssm_cache_dtype"),
         conv_bytes=_dtype_bytes(flags, "mamba_cache_dtype"),
-        block_alignment=max(flags.get("block_size", int, 0), _CPU_BLOCK if cpu else _GPU_BLOCK),
+        block_alignment=max(flags.get("block_size", int, 0), CPU_BLOCK if cpu else GPU_BLOCK),
         draft_tokens=draft,
         acceptance=acceptance,
         vision=not flags.get("language_model_only", bool, False),

@@ -11,12 +11,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from bench.explain.preflight.show_blocks import blocks_data, blocks_shown
 from bench.explain.preflight.verdicts import worst
 from bench.report.render import words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from bench.explain.preflight.blocks import Blocks
     from bench.explain.preflight.plan import Basis, Line, Verdict
 
 SCHEMA: Final = "streamproof.preflight/1"
@@ -32,7 +34,11 @@ class Section:
 
 
 def shown(
-    basis: Basis, sections: Sequence[Section], verdicts: Sequence[Verdict], against: str | None
+    basis: Basis,
+    sections: Sequence[Section],
+    verdicts: Sequence[Verdict],
+    against: str | None,
+    blocks: Blocks | None = None,
 ) -> RenderableType:
     """The plan for people.
 
@@ -41,6 +47,7 @@ def shown(
         sections: its lines.
         verdicts: on it.
         against: name of the measured start beside it; None where there is none.
+        blocks: that were tried; None where nobody asked.
     """
     count = basis.settings.tensor * basis.settings.data * basis.recipe.replicas
     cards = "the CPU" if basis.card is None else f"{count} x {basis.card.match}" if count > 1 else basis.card.match
@@ -52,6 +59,8 @@ def shown(
     for section in sections:
         if section.lines:
             parts += [Text(), Text(section.title, style="bold"), _table(section.lines, measured=against is not None)]
+    if blocks is not None:
+        parts += [Text(), blocks_shown(blocks)]
     parts += [Text(), Text("Verdicts", style="bold"), _verdicts(verdicts)]
     overall = worst(verdicts)
     parts += [Text(), Text.assemble("The plan: ", (overall, _STYLES[overall]))]
@@ -59,9 +68,13 @@ def shown(
 
 
 def as_data(
-    basis: Basis, sections: Sequence[Section], verdicts: Sequence[Verdict], against: str | None
+    basis: Basis,
+    sections: Sequence[Section],
+    verdicts: Sequence[Verdict],
+    against: str | None,
+    blocks: Blocks | None = None,
 ) -> dict[str, Any]:
-    """The plan for scripts: values in bytes, tokens, seconds and shares."""
+    """The plan for scripts: values in bytes, tokens, seconds, shares and steps; arguments as above."""
     return {
         "schema": SCHEMA,
         "target": basis.recipe.target,
@@ -84,6 +97,7 @@ def as_data(
             for section in sections
             for line in section.lines
         ],
+        "blocks": None if blocks is None else blocks_data(blocks),
         "verdicts": [{"name": v.name, "verdict": v.verdict, "why": v.why, "change": v.change} for v in verdicts],
     }
 
@@ -117,8 +131,8 @@ def _value(value: float | None, line: Line) -> str:
             return words.seconds(value)
         case "share":
             return words.percent(value)
-        case "sequences":
-            return f"{value:,.0f}"
+        case "steps":
+            return f"{value:,.1f}"
         case _:
             return words.count(round(value))
 

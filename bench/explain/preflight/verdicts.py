@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from bench.explain.preflight.gpus import GIB
 from bench.explain.preflight.plan import Verdict
+from bench.explain.preflight.prefix import MANY_STEPS
 from bench.explain.preflight.releases import READ
 from bench.explain.preflight.sharding import indivisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench.explain.preflight.blocks import Blocks, Choice
     from bench.explain.preflight.plan import Basis
+    from bench.explain.preflight.prefix import MeanPrefill
 
 _LEAST_HEADROOM: Final = GIB
 """Outside the share: the graph pool may turn out larger than its estimate (by 0.46 GiB in the one start that says)."""
@@ -24,13 +27,24 @@ _NARROW: Final = 0.8
 """A temporary allocation of more than this share of what is free is tight: fragments count too."""
 _LOST: Final = 0.1
 """A shared prefix that loses more than this share of itself at block boundaries is worth another length."""
+_ONE_STEP: Final = 1.05
+"""What rounds to one step."""
+_NO_UNIT: Final = "no prefix_match_unit"
+_ALIKE: Final = (
+    "On an H200 a step with 3,500 tokens took little longer than one with 1,000 (evidence/h200/attribution-20261130)"
+)
 _SMALL_LARGEST: Final = 512
 """A largest capture size that no scratch cache of any release makes too large."""
 _ORDER: Final = ("fits", "tight", "cannot")
 
 
-def verdicts_of(basis: Basis) -> tuple[Verdict, ...]:
-    """Every requirement that applies, in the order of a start."""
+def verdicts_of(basis: Basis, blocks: Blocks | None = None) -> tuple[Verdict, ...]:
+    """Every requirement that applies, in the order of a start.
+
+    Args:
+        basis: of the plan.
+        blocks: that were tried; None where nobody asked. They change no verdict, only what one says.
+    """
     found = [
         *_release(basis),
         *_parallel(basis),
@@ -39,6 +53,7 @@ def verdicts_of(basis: Basis) -> tuple[Verdict, ...]:
         *_load(basis),
         *_graphs(basis),
         *_prefix(basis),
+        *_steps(basis, blocks),
     ]
     return tuple(found)
 
@@ -306,6 +321,35 @@ def _prefix(basis: Basis) -> Iterator[Verdict]:
         yield Verdict(
             name="prefix cache", verdict="fits", why=f"of {shared:,} shared tokens {prefix.shared_hit:,} are reused"
         )
+
+
+def _steps(basis: Basis, blocks: Blocks | None) -> Iterator[Verdict]:
+    """Fewer steps can have more tokens, and larger blocks more memory: no loss for sure, so the verdict is "fits"."""
+    prefix = basis.prefix
+    if prefix.rate is None or prefix.steps is None or prefix.steps <= MANY_STEPS:
+        return
+    best = blocks.front[0] if blocks is not None and blocks.front else None
+    other: MeanPrefill | Choice | None = best or prefix.without_unit
+    flags = _flags(best, basis) if best else _NO_UNIT
+    if other is None or other.steps >= _ONE_STEP:
+        return
+    both = other.computed <= prefix.computed
+    yield Verdict(
+        name="prefill steps",
+        verdict="fits",
+        why=f"{prefix.computed:,.0f} tokens of a prompt in {prefix.steps:.1f} steps; {other.computed:,.0f} in "
+        f"{other.steps:.1f} with {flags}"
+        + (f" ({best.sequences:,.0f} sequences of the workload fit)" if best else "")
+        + ("" if both else f". {_ALIKE}"),
+        change=flags if both else "",
+    )
+
+
+def _flags(choice: Choice, basis: Basis) -> str:
+    size = f"block_size = {choice.block_size}"
+    if choice.match_unit:
+        return f"{size}, prefix_match_unit = {choice.match_unit}"
+    return f"{size}, {_NO_UNIT}" if basis.settings.prefix_match_unit else size
 
 
 def _gib(value: int) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.explain.preflight.prefix import PrefixPlan, reusable
 from bench.workload.prefix_cache_rules import CacheRules
-from tests.explain.preflight.planned import basis
+from tests.explain.preflight.planned import basis, lines
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,82 @@ def test_what_the_fast_recipe_says_of_its_unit() -> None:
 
 
 def test_a_unit_that_does_not_divide_the_block_has_no_rate() -> None:
-    assert basis("h200-fp8", ("engine.flags.prefix_match_unit", "64")).prefix.rate is None
+    plan = basis("h200-fp8", ("engine.flags.prefix_match_unit", "64"))
+    assert (plan.prefix.rate, plan.prefix.steps) == (None, None)
+    assert "prefix.steps" not in lines(plan)
+
+
+def test_a_unit_saves_tokens_and_doubles_the_steps() -> None:
+    """The figures of evidence/h200/attribution-20261130."""
+    fast = basis("h200-fp8-fast-dummy").prefix
+    assert fast.steps == 2.0
+    assert fast.without_unit is not None
+    whole = basis("h200-fp8-fast-dummy", ("engine.flags.prefix_match_unit", "2160")).prefix
+    assert (fast.without_unit.computed, fast.without_unit.steps) == (whole.computed, whole.steps) == (3520, 1.0)
+    assert whole.without_unit is None
+
+
+@pytest.mark.parametrize(
+    ("target", "overrides", "steps", "how"),
+    [
+        (
+            "h200-fp8-fast-dummy",
+            (),
+            2.0,
+            (
+                "1,106 tokens in 2.0 steps: after hits, to the prompt's last multiple of 60, then the rest; "
+                "at most 4,100 tokens a step, one request at a time; --blocks tries other block sizes"
+            ),
+        ),
+        (
+            "h200-fp8-dummy",
+            (),
+            1.0,
+            "3,520 tokens in 1.0 steps: after hits, all at once; at most 16,384 tokens a step, one request at a time",
+        ),
+        (
+            "vanilla",
+            (),
+            1.62,
+            (
+                "1,181 tokens in 1.6 steps: after hits, to the prompt's last block boundary, then the rest; "
+                "at most 8,192 tokens a step, one request at a time; --blocks tries other block sizes"
+            ),
+        ),
+        (
+            "h200-fp8",
+            (("engine.flags.mamba_ssm_cache_dtype", "bfloat16"),),
+            1.78,
+            (
+                "2,785 tokens in 1.8 steps: after hits, to the prompt's last block boundary but one (MTP), then the "
+                "rest; at most 16,384 tokens a step, one request at a time; --blocks tries other block sizes"
+            ),
+        ),
+        (
+            "cpu-mtp",
+            (("engine.flags.max_num_batched_tokens", "1500"),),
+            2.0,
+            "2,000 tokens in 2.0 steps: nothing is cached; at most 1,500 tokens a step, one request at a time",
+        ),
+    ],
+)
+def test_the_line_says_how_a_prompt_is_computed(
+    target: str, overrides: tuple[tuple[str, str], ...], steps: float, how: str
+) -> None:
+    line = lines(basis(target, *overrides))["prefix.steps"]
+    assert (line.label, line.unit) == ("prefill steps of a prompt", "steps")
+    assert line.value == pytest.approx(steps, abs=0.005)
+    assert line.how == how
+    assert line.source == "bench.workload.prefix_cache_rules, 6 and 8"
+
+
+def test_a_prompt_longer_than_a_step_takes_more_of_them() -> None:
+    long, short = (
+        basis("cpu", ("engine.flags.max_num_batched_tokens", str(tokens))).prefix.steps for tokens in (4096, 300)
+    )
+    assert long is not None
+    assert short is not None
+    assert long < short
 
 
 @given(shared=st.integers(1, 40_000), draft=st.integers(0, 4), block=st.sampled_from([256, 1056, 2160]))

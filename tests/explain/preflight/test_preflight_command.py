@@ -65,6 +65,47 @@ def test_the_report_of_the_same_engine_stands_beside() -> None:
     assert as_json("h200-fp8-dummy", "--gpu", "B200")["against"] is None
 
 
+def test_other_blocks_are_shown_where_they_are_asked_for() -> None:
+    code, shown = run("cpu", "--blocks")
+    assert code == 0
+    for words in ("prefill steps of a prompt", "26 pairs tried: blocks of 256 to 512", "this recipe", "match unit"):
+        assert words in shown
+    assert "this recipe: beaten" not in shown
+    assert "Cache blocks" not in run("cpu")[1]
+
+
+def test_a_recipe_that_is_beaten_is_said_to_be() -> None:
+    code, shown = run("cpu", "--blocks", "--set", "engine.flags.prefix_match_unit=32")
+    assert code == 0
+    assert "this recipe: beaten" in shown
+
+
+def test_scripts_get_the_blocks_too() -> None:
+    assert as_json("cpu")["blocks"] is None
+    blocks = as_json("cpu", "--blocks")["blocks"]
+    assert (blocks["tried"], blocks["sizes"]) == (26, [256, 384, 512])
+    (own,) = [choice for choice in blocks["choices"] if choice["current"]]
+    lines = {line["key"]: line for line in as_json("cpu")["lines"]}
+    assert own["steps"] == lines["prefix.steps"]["value"]
+    assert lines["prefix.steps"]["unit"] == "steps"
+    assert own["beaten"] is False
+    assert own["computed_tokens"] / 2000 == pytest.approx(1 - lines["prefix.rate"]["value"])
+
+
+def test_blocks_that_cannot_be_tried_are_said_in_words() -> None:
+    code, shown = run("cpu", "--blocks", "--set", "engine.flags.max_num_batched_tokens=200")
+    assert code == 1
+    assert "No block can be tried: the smallest, 256 tokens" in shown
+    assert "match unit" not in shown
+
+
+def test_hits_inside_blocks_come_with_what_drafts_make_of_them() -> None:
+    """Rule 9 of bench.workload.prefix_cache_rules."""
+    drafts = run("cpu-mtp", "--blocks", "--set", "engine.flags.enable_prefix_caching=true")[1]
+    assert "resume from a wrong state" in " ".join(drafts.split())
+    assert "resume from a wrong state" not in " ".join(run("cpu", "--blocks")[1].split())
+
+
 def test_the_exit_code_says_whether_it_can_start() -> None:
     assert run("cpu")[0] == 0
     code, shown = run("h200-fp8", "--offline", "--set", "engine.version=0.25.1")
@@ -78,6 +119,8 @@ def test_the_exit_code_says_whether_it_can_start() -> None:
     [
         ("nowhere",),
         ("cpu", "--gpu", "H200"),
+        ("cpu-mtp", "--blocks"),
+        ("cpu", "--blocks=256"),
         ("vanilla", "--gpu", "V100", "--offline"),
         ("vanilla", "--offline", "--set", "engine.flags.no_such_flag=1"),
         ("vanilla", "--config", "/nowhere/config.json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.explain.preflight.blocks import Blocks, Choice
 from bench.explain.preflight.budget import budget_of, forward_peak, graph_pool, rejection_logits, sampler_peak
 from bench.explain.preflight.captures import captures_of
 from bench.explain.preflight.gpus import GIB
 from bench.explain.preflight.plan import Basis, Verdict
 from bench.explain.preflight.verdicts import verdicts_of, worst
-from tests.explain.preflight.planned import FULL_SIZE, basis, full_size
+from tests.explain.preflight.planned import FULL_SIZE, REPOSITORY, basis, full_size
 
 NAMED = FULL_SIZE.parent
 
@@ -71,6 +73,53 @@ def test_a_match_unit_must_divide_the_block_and_suit_the_prompts() -> None:
     wrong = verdict("prefix match unit", "h200-fp8", flag("prefix_match_unit", "64"))
     assert wrong.verdict == "cannot"
     assert "prefix_match_unit = 16" in wrong.change
+
+
+def test_a_second_step_is_said_beside_what_it_saves_and_is_no_fault() -> None:
+    found = verdict("prefill steps", "h200-fp8-fast-dummy")
+    assert (found.verdict, found.change) == ("fits", "")
+    assert found.why.startswith("1,106 tokens of a prompt in 2.0 steps; 3,520 in 1.0 with no prefix_match_unit. On an")
+    assert "evidence/h200/attribution-20261130" in found.why
+    evidence = (REPOSITORY / "evidence/h200/attribution-20261130/README.md").read_text(encoding="utf-8")
+    for words in ("1,106 | 2.0 | 70 to 99 ms", "3,520 | 1.0 | 86 to 104 ms"):
+        assert words in evidence
+
+
+@pytest.mark.parametrize("target", ["h200-fp8-dummy", "vanilla", "cpu", "cpu-mtp"])
+def test_steps_are_not_judged_where_nothing_better_is_known(target: str) -> None:
+    assert "prefill steps" not in {v.name for v in verdicts_of(basis(target))}
+
+
+def test_blocks_that_were_tried_are_named() -> None:
+    few = (Choice(block_size=1792, match_unit=None, computed=1040.0, steps=1.0, sequences=221.1),)
+    of = basis("vanilla")
+    named = judged(of, tried(few))
+    assert named.why == (
+        "1,181 tokens of a prompt in 1.6 steps; 1,040 in 1.0 with block_size = 1792 (221 sequences of the workload fit)"
+    )
+    assert (named.verdict, named.change) == ("fits", "block_size = 1792")
+    dearer = judged(of, tried([replace(few[0], match_unit=896, computed=2000.0)]))
+    assert dearer.change == ""
+    assert "with block_size = 1792, prefix_match_unit = 896 (" in dearer.why
+    assert "On an H200" in dearer.why
+    without = judged(basis("h200-fp8-fast-dummy"), tried(few))
+    assert without.change == "block_size = 1792, no prefix_match_unit"
+
+
+def test_blocks_that_take_two_steps_as_well_are_not_named() -> None:
+    slow = Choice(block_size=1792, match_unit=None, computed=10.0, steps=1.1, sequences=1.0)
+    assert "prefill steps" not in {v.name for v in verdicts_of(basis("vanilla"), tried([slow]))}
+    assert worst(verdicts_of(basis("vanilla"), tried([slow]))) == worst(verdicts_of(basis("vanilla")))
+
+
+def tried(front: Sequence[Choice]) -> Blocks:
+    sizes = range(1056, 2113, 16)
+    return Blocks(sizes=sizes, smallest=1056, units=True, drafts=False, tried=700, front=tuple(front), current=None)
+
+
+def judged(of: Basis, blocks: Blocks) -> Verdict:
+    (found,) = [v for v in verdicts_of(of, blocks) if v.name == "prefill steps"]
+    return found
 
 
 @pytest.mark.parametrize(
