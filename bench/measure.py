@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 
 from bench.display import Display, PointProgress
 from bench.engine.base import RunningEngine
+from bench.engine.compiled import Since
 from bench.engine.metrics import MetricsPage
 from bench.load.ahead import Ahead
 from bench.load.clock import RunClock
@@ -21,9 +22,11 @@ from bench.load.processes import run_point_on
 from bench.load.ray_shards import OnObserved, run_point_on_ray
 from bench.load.sender import OnRecord
 from bench.load.target import Clients, Target, TurnClient
+from bench.observe.compiled import CompiledFile, CompiledFiles
 from bench.observe.gpu import Gpus
 from bench.observe.observations import ClientSelf, Counters, PhaseStarted, Probed, ShardClock
 from bench.observe.sampler import Sampler
+from bench.observe.wall_clock import TICK_S, WallClock
 from bench.plan import RunPlan
 from bench.recorder import Cause, Recorder, RunEnded
 from bench.records import Outcome, RequestRecord
@@ -225,6 +228,8 @@ async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measu
     )
     run.display.point(progress)
     unreachable = 0
+    began_s = run.clock.now()
+    steady_s = began_s
 
     def on_record(record: RequestRecord) -> None:
         nonlocal unreachable
@@ -235,9 +240,12 @@ async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measu
             ended.symptom("engine", f"the server no longer answers: {record.error}")
 
     def on_phase(observation: PhaseStarted | ClientSelf | ShardClock) -> None:
+        nonlocal steady_s
         run.recorder.observe(observation)
         if isinstance(observation, PhaseStarted):
             progress.enter(observation)
+            if observation.phase == "steady":
+                steady_s = observation.t
 
     async def count(when: str) -> None:
         values = await asyncio.to_thread(page.settled_counters)
@@ -251,8 +259,31 @@ async def _measure_point(  # noqa: PLR0913, PLR0917  a point, and all that measu
     await _load(run, job, ahead, client, on_record, on_phase, ended.stop)
     if ended.reason is None:
         await count("after")
+        for look in await asyncio.to_thread(_compiled, run, point, began_s, steady_s):
+            run.recorder.observe(look)
         run.recorder.sync()
     run.display.point_done(progress)
+
+
+def _compiled(run: Run, point: int, began_s: float, steady_s: float) -> list[CompiledFiles]:
+    """What the engine's caches show of a point that is over: its drain too, so that the look disturbs nothing."""
+    wall = WallClock.read(run.clock.now)
+    looks = run.engine.compiled_since(Since(written=wall.of(began_s) - TICK_S, first=wall.of(steady_s) - TICK_S))
+    return [
+        CompiledFiles(
+            t=run.clock.now(),
+            run=run.run,
+            point=point,
+            since=began_s,
+            count=look.count,
+            files=tuple(
+                CompiledFile(t=wall.on_run(written), cache=cache, path=path) for written, cache, path in look.files
+            ),
+            why_not=look.why_not,
+            replica=look.replica,
+        )
+        for look in looks
+    ]
 
 
 async def _load(  # noqa: PLR0913, PLR0917  the parts of `run_point`

@@ -13,7 +13,8 @@ from typing import Final, Literal, Self, TypeAlias
 
 from bench.errors import StreamproofError
 from bench.load.journal import Journal
-from bench.observe.observations import Interrupted, Observed
+from bench.observe.observations import Interrupted
+from bench.observe.observed import Observed
 from bench.records import RequestRecord
 from bench.report import folder_files as files
 from bench.report.verify_text import printable

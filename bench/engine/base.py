@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from bench.engine.compiled import Look, Since
     from bench.observe.observations import EngineEvent, EngineStarted, GraphTable
     from bench.servers import Server
 
@@ -43,7 +44,7 @@ OnProgress: TypeAlias = Callable[[StartProgress], None]
 
 
 class RunningEngine(Protocol):
-    """An engine that is ready. None of its members blocks; all may be used from any thread."""
+    """An engine that is ready. None of its members blocks but `compiled_since`; all may be used from any thread."""
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -70,6 +71,14 @@ class RunningEngine(Protocol):
 
     def graph_tables(self) -> list[GraphTable]:
         """What the engine told of its CUDA graphs since the last call, oldest first."""
+        ...
+
+    def compiled_since(self, moment: Since) -> list[Look]:
+        """What its caches show that it has compiled since a moment; empty where they are not ours to look into.
+
+        Looks at some thousand files, in a container through a process inside: never while a window is open. Takes
+        seconds at most. What cannot be looked at is said so.
+        """
         ...
 
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Final
 from docker.errors import APIError
 
 from bench.engine.caches import cache_environment
+from bench.engine.compile_cache import named_caches
 from bench.engine.docker_caches import is_cold
+from bench.engine.docker_compiled import FoldersInside
 from bench.engine.docker_container import Setup, create_options, described
 from bench.engine.docker_errors import DOCKER_ERRORS, explained
 from bench.engine.docker_owner import LABEL, Owner
@@ -133,6 +135,9 @@ class DockerEngine(OwnEngine):
                 body=body,
                 base_url=f"http://{HOST}:{_published_port(container)}",
                 api_key=key,
+                compiled=FoldersInside(
+                    launch.client, str(container.id), launch.caches, named_caches(setup.environment)
+                ),
                 kind="docker",
                 argv=(*launch.image.entrypoint, *setup.arguments),
                 packages_sha256=None,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bench.engine.base import Clock
+    from bench.engine.compiled import Look, Since
     from bench.observe.observations import EngineEvent, GraphTable
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -127,4 +128,8 @@ class RunningExternal:
 
     def graph_tables(self) -> list[GraphTable]:
         """None, as above."""
+        return []
+
+    def compiled_since(self, _moment: Since) -> list[Look]:
+        """None: its caches are not ours to look into."""
         return []

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from bench.engine.compiled import CompiledCode, Look, Since
     from bench.engine.log_lines import LogLine
 
 HOST: Final = "127.0.0.1"
@@ -85,11 +86,13 @@ class Begun:
         body: what it runs in.
         base_url: where it will answer.
         api_key: that it will ask for; None for none.
+        compiled: where it keeps what it compiles.
         kind, argv, packages_sha256, cold, container: as in `bench.observe.observations.EngineStarted`.
     """
 
     body: Body
     base_url: str
+    compiled: CompiledCode
     kind: Literal["process", "docker"]
     argv: tuple[str, ...]
     packages_sha256: str | None
@@ -210,6 +213,11 @@ class RunningOwn:
         return (Server(self.base_url, self.api_key),)
 
     @property
+    def compiled(self) -> CompiledCode:
+        """Where it keeps what it compiles."""
+        return self._begun.compiled
+
+    @property
     def cold(self) -> bool | None:
         """Whether the compile caches were empty when it was begun; None when unknown."""
         return self._begun.cold
@@ -245,6 +253,10 @@ class RunningOwn:
     def graph_tables(self) -> list[GraphTable]:
         """What the engine told of its CUDA graphs since the last call, oldest first."""
         return [self._tables.popleft() for _ in range(len(self._tables))]
+
+    def compiled_since(self, moment: Since) -> list[Look]:
+        """What it has compiled since a moment."""
+        return [self.compiled.since(moment)]
 
     def stop(self) -> None:
         """Stop it in good order, then by force. Safe to call twice, and when it is dead already."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.engine.child_env import child_environment
 from bench.engine.compile_cache import is_cold
+from bench.engine.compiled import FoldersHere
 from bench.engine.guarded import GuardedProcess
 from bench.engine.own import GRACE_S, HOST, Begun, OwnEngine, Start, describe_exit
 
@@ -89,6 +90,7 @@ class ProcessEngine(OwnEngine):
         return Begun(
             body=ProcessBody(process),
             base_url=f"http://{HOST}:{port}",
+            compiled=FoldersHere.of(env),
             kind="process",
             argv=argv,
             packages_sha256=launch.environment.packages_sha256,

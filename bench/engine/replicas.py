@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bench.engine.base import Clock
+    from bench.engine.compiled import Look, Since
     from bench.engine.own import OwnEngine, RunningOwn
     from bench.servers import Server
 
@@ -201,6 +202,16 @@ class RunningReplicas:
     def graph_tables(self) -> list[GraphTable]:
         """What they told of their CUDA graphs since the last call, likewise."""
         return _told(each.graph_tables() for each in self._running)
+
+    def compiled_since(self, moment: Since) -> list[Look]:
+        """What they have compiled since a moment, likewise; of nobody where all of them keep it in one place."""
+        one, *others = (each.compiled for each in self._running)
+        if all(other == one for other in others):
+            return [one.since(moment)]
+        return [
+            each.compiled.since(moment).model_copy(update={"replica": number})
+            for number, each in enumerate(self._running)
+        ]
 
 
 def started_of(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bench.engine.base import Clock
+    from bench.engine.compiled import Look, Since
     from bench.engine.own import RunningOwn
     from bench.observe.observations import EngineEvent, EngineStarted, GraphTable
     from bench.servers import Server
@@ -167,6 +168,10 @@ class LentRunning:
     def graph_tables(self) -> list[GraphTable]:
         """What the engine told of its CUDA graphs since the last call, oldest first."""
         return [table.model_copy(update=self._here(table.t)) for table in self._running.graph_tables()]
+
+    def compiled_since(self, moment: Since) -> list[Look]:
+        """What it has compiled since a moment: of the run's, if the moment is."""
+        return self._running.compiled_since(moment)
 
     def _here(self, t: float) -> dict[str, float]:
         return {"t": t + self._shift, "run": self._started.run}

@@ -11,20 +11,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bench.explain.search.question import Question
+from bench.observe.compiled import CompiledFiles
+from bench.observe.observed import Observed, Replica, Share, Time
 from bench.observe.probe import ProbeTrial
-
-Time: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-Share: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Replica: TypeAlias = Annotated[int | None, Field(ge=0, exclude_if=lambda replica: replica is None)]
-
-
-class Observed(BaseModel):
-    """Base: frozen, no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    t: Time
-    run: int
 
 
 class StageTime(BaseModel):
@@ -379,6 +368,7 @@ class Finished(Observed):
 Observation: TypeAlias = Annotated[
     EngineStarted
     | EngineEvent
+    | CompiledFiles
     | GraphTable
     | PhaseStarted
     | Counters

@@ -148,7 +148,11 @@ def prefix_hits(measurement: Measurement, predicted: dict[RunPoint, Hits]) -> li
 
 
 def nothing_compiled(measurement: Measurement) -> list[Check]:
-    """No kernel was compiled and no graph captured from the start of the window to the end of its last request."""
+    """No kernel was compiled and no graph captured from the start of the window to the end of its last request.
+
+    Two witnesses: the lines of the engine's log, and the times of the files of compiled code in its caches, since not
+    all that compiles says so (DeepGEMM). Reports that were made before anybody looked into the caches have the first.
+    """
     return per_point("nothing was compiled or captured in the window", _nothing_compiled, measurement)
 
 
@@ -166,19 +170,40 @@ def _nothing_compiled(measurement: Measurement, run: int, point: int) -> Finding
         for event in measurement.seen.events
         if event.run == run and event.event in ("jit", "graph_capture") and window.start <= event.t <= end
     ]
-    if not events:
-        return Finding("kept", "none in the engine's log", expected)
-    first = events[0]
-    line = f", line {first.line_number}" if first.line_number is not None else ""
-    of = "" if first.replica is None else f", at replica {first.replica}"
-    return Finding(
-        "broken",
-        f"{len(events)} in the engine's log, the first {first.t - window.start:.1f} s into the window{of}{line}: "
-        f"{first.line[:200]}",
-        expected,
-        "Run again with the compile caches that this run has filled; if it comes back, lengthen load.ramp_s or let the "
-        "engine warm up the shapes of this workload.",
-    )
+    looks = measurement.seen.compiled.get((run, point), {}).values()
+    files = [(file, look) for look in looks for file in look.files if window.start <= file.t <= end]
+    told = []
+    if events:
+        first = events[0]
+        line = f", line {first.line_number}" if first.line_number is not None else ""
+        when = _first(first.t - window.start, first.replica)
+        told.append(f"{len(events)} in the engine's log, {when}{line}: {first.line[:200]}")
+    if files:
+        oldest, look = min(files, key=lambda found: found[0].t)
+        more = " or more" if any(look.left_out for _, look in files) else ""
+        some = f"{len(files):,}{more} {'file' if len(files) == 1 else 'files'} of compiled code"
+        when = _first(oldest.t - window.start, look.replica)
+        told.append(f"{some} in the engine's caches, {when}: {oldest.cache}, {oldest.path}")
+    if told:
+        return Finding(
+            "broken",
+            "; ".join(told),
+            expected,
+            "Run again with the compile caches that this run has filled; if it comes back, lengthen load.ramp_s or let "
+            "the engine warm up the shapes of this workload.",
+        )
+    if why_not := next((look.why_not for look in looks if look.why_not is not None), None):
+        return Finding(
+            "unknown",
+            f"none in the engine's log; its caches could not be looked into: {why_not}",
+            expected,
+            "Not all that compiles says so in the log: have the caches readable for whoever runs streamproof.",
+        )
+    return Finding("kept", f"none in the engine's log{' and none in its caches' if looks else ''}", expected)
+
+
+def _first(into_s: float, replica: int | None) -> str:
+    return f"the first {into_s:.1f} s into the window" + ("" if replica is None else f", at replica {replica}")
 
 
 def nobody_preempted(measurement: Measurement) -> list[Check]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from bench.errors import StreamproofError
+from bench.observe.compiled import CompiledFiles
 from bench.observe.observations import (
     ClientSelf,
     ContainerFacts,
@@ -53,6 +54,7 @@ class Seen:
         clients: the client's own condition in their windows.
         probed: by run and moment, the probe "before" and "after" its ladder.
         events: what the engine's log told.
+        compiled: what the engine's caches told of a point, by replica; of None where all have the same ones.
         interrupted: the first sign of an early end.
         finished: whether the run says that it came to its end.
         last_s: time of the last observation.
@@ -65,6 +67,7 @@ class Seen:
     clients: dict[RunPoint, ClientSelf] = field(default_factory=dict)
     probed: dict[tuple[int, str], Probed] = field(default_factory=dict)
     events: list[EngineEvent] = field(default_factory=list)
+    compiled: dict[RunPoint, dict[int | None, CompiledFiles]] = field(default_factory=dict)
     interrupted: Interrupted | None = None
     finished: bool = False
     last_s: float = 0.0
@@ -90,28 +93,35 @@ def index(observations: Iterable[Observation]) -> Seen:
     phases: dict[RunPoint, dict[str, float]] = {}
     for observation in observations:
         seen.last_s = max(seen.last_s, observation.t)
-        match observation:
-            case EngineStarted(run=run):
-                _once(seen.started, run, observation, "the engine's start")
-            case PhaseStarted(run=run, point=point, phase=phase):
-                _once(phases.setdefault((run, point), {}), phase, observation.t, f"phase {phase} of point {point}")
-            case Counters(run=run, point=point, when=when, values=values):
-                side = seen.before if when == "before" else seen.after
-                _once(side, (run, point), values, f"counters {when} point {point}")
-            case ClientSelf(run=run, point=point):
-                _once(seen.clients, (run, point), observation, f"the client at point {point}")
-            case Probed(run=run, when=when):
-                _once(seen.probed, (run, when), observation, f"the probe {when} the ladder")
-            case EngineEvent():
-                seen.events.append(observation)
-            case Interrupted():
-                seen.interrupted = seen.interrupted or observation
-            case Finished():
-                seen.finished = True
-            case _:
-                pass  # gauges and samples of GPU and host: for pictures, not for figures
+        _place(observation, seen, phases)
     seen.phases = _in_order(phases)
     return seen
+
+
+def _place(observation: Observation, seen: Seen, phases: dict[RunPoint, dict[str, float]]) -> None:
+    match observation:
+        case EngineStarted(run=run):
+            _once(seen.started, run, observation, "the engine's start")
+        case PhaseStarted(run=run, point=point, phase=phase):
+            _once(phases.setdefault((run, point), {}), phase, observation.t, f"phase {phase} of point {point}")
+        case Counters(run=run, point=point, when=when, values=values):
+            side = seen.before if when == "before" else seen.after
+            _once(side, (run, point), values, f"counters {when} point {point}")
+        case ClientSelf(run=run, point=point):
+            _once(seen.clients, (run, point), observation, f"the client at point {point}")
+        case Probed(run=run, when=when):
+            _once(seen.probed, (run, when), observation, f"the probe {when} the ladder")
+        case EngineEvent():
+            seen.events.append(observation)
+        case CompiledFiles(run=run, point=point, replica=replica):
+            there = seen.compiled.setdefault((run, point), {})
+            _once(there, replica, observation, f"the look into the caches after point {point}")
+        case Interrupted():
+            seen.interrupted = seen.interrupted or observation
+        case Finished():
+            seen.finished = True
+        case _:
+            pass  # gauges and samples of GPU and host: for pictures, not for figures
 
 
 def _once(into: dict[_Key, _Value], key: _Key, value: _Value, what: str) -> None:

@@ -28,6 +28,7 @@ from bench.engine import docker as module
 from bench.engine import docker_watch
 from bench.engine.base import RunningEngine
 from bench.engine.caches import MadeWith, volume_name
+from bench.engine.compiled import Look, Since
 from bench.engine.docker import ContainerLaunch, DockerEngine
 from bench.engine.docker_caches import open_volume
 from bench.engine.docker_container import CHECKPOINT, create_options
@@ -39,6 +40,7 @@ from bench.engine.replicas import Replica, ReplicatedEngine
 from bench.errors import StreamproofError
 from bench.images.layout import CACHES, HOME, USER_ID
 from bench.observe.observations import OBSERVATION, EngineEvent
+from bench.observe.wall_clock import TICK_S
 
 ROOT = Path(__file__).parents[2]
 HERE = MadeWith(
@@ -226,6 +228,22 @@ def test_warm_or_cold_is_known_before_the_start(launch: ContainerLaunch, docker_
         inside(container, f"mkdir -p {CACHES}/vllm/torch_compile_cache && touch {CACHES}/vllm/torch_compile_cache/x")
     with engine(launch) as running:
         assert running.started.cold is False
+
+
+def test_what_it_compiles_is_seen_from_inside(launch: ContainerLaunch, docker_client: docker.DockerClient) -> None:
+    since = Since(written=time.time() - TICK_S, first=time.time())
+    with engine(launch) as running:
+        assert running.compiled_since(since) == [Look(count=0)]
+        (container,) = containers(docker_client)
+        kernel = f"{CACHES}/vllm/deep_gemm/cache/kernel.a"
+        inside(container, f"mkdir -p {kernel} && echo code > {kernel}/kernel.cu")
+        (look,) = running.compiled_since(since)
+        assert [(cache, path) for _, cache, path in look.files] == [("deep_gemm", "cache/kernel.a/kernel.cu")]
+        assert since.first - TICK_S <= look.files[0][0] <= time.time()
+        inside(container, f"rm -r {CACHES}/vllm/deep_gemm && echo nothing > {CACHES}/vllm/deep_gemm")
+        assert "Not a directory" in (running.compiled_since(since)[0].why_not or "")
+        container.kill()
+        assert "is not running" in (running.compiled_since(since)[0].why_not or "")
 
 
 def test_a_volume_that_nobody_described_is_not_used(docker_client: docker.DockerClient) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.engine.compiled import Since
 from bench.engine.discovery import is_healthy, served_models, server_version
 from bench.engine.external import ExternalEngine, server_address
 from bench.engine.metrics import MetricsPage
@@ -52,6 +53,7 @@ def test_a_vllm_server_is_described_as_far_as_it_tells() -> None:
         assert (interface.servers, interface.model) == ((Server(address),), "toy")
         assert interface.alive()
         assert interface.events() == []
+        assert interface.compiled_since(Since(written=0.0, first=0.0)) == []
         started = interface.started
     assert (started.t, started.run, started.kind_of_engine) == (2.5, 1, "external")
     assert (started.version, started.max_model_len, started.block_size) == ("0.26.0", 4096, 640)

@@ -13,11 +13,14 @@ import psutil
 import pytest
 
 from bench.engine import process as process_module
+from bench.engine.caches import cache_environment
+from bench.engine.compiled import NOT_NAMED, Look, Since, could_not
 from bench.engine.environment import EngineEnvironment
 from bench.engine.own import HOST, RunningOwn, describe_exit
 from bench.engine.process import Launch, ProcessBody, ProcessEngine
 from bench.errors import StreamproofError, UsageError
 from bench.observe.observations import OBSERVATION
+from bench.observe.wall_clock import TICK_S
 
 if TYPE_CHECKING:
     from bench.engine.base import OnProgress, RunningEngine, StartProgress
@@ -87,6 +90,26 @@ def test_an_engine_is_ready_inside_the_context_and_gone_after_it(launch: Launch)
     assert seen[0].stage == "importing the engine"
     assert seen[-1].stage == "ready"
     assert seen[-1].elapsed_s > 0.0
+
+
+def test_what_it_compiles_is_seen_where_it_was_told_to_keep_it(launch: Launch, tmp_path: Path) -> None:
+    caches = cache_environment(tmp_path / "caches")
+    with engine(replace(launch, env={**launch.env, **caches})) as running:
+        interface: RunningEngine = running
+        before = time.time()
+        assert interface.compiled_since(Since(written=before - 60.0, first=before)) == [Look(count=0)]
+        kernel = tmp_path / "caches/vllm/deep_gemm/cache/kernel.a/kernel.cu"
+        kernel.parent.mkdir(parents=True)
+        kernel.write_text("__global__ void a();")
+        (look,) = interface.compiled_since(Since(written=before - TICK_S, first=before))
+        assert [(cache, path) for _, cache, path in look.files] == [("deep_gemm", "cache/kernel.a/kernel.cu")]
+        assert before - TICK_S <= look.files[0][0] <= time.time()
+        assert interface.compiled_since(Since(written=before + 60.0, first=before)) == [Look(count=0)]
+
+
+def test_what_it_compiles_into_folders_of_everybody_is_not_looked_for(launch: Launch) -> None:
+    with engine(launch) as running:
+        assert running.compiled_since(Since(written=0.0, first=0.0)) == [could_not(NOT_NAMED)]
 
 
 def test_what_is_known_of_it(launch: Launch) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from bench.engine.caches import cache_environment
+from bench.engine.compiled import Since
 from bench.engine.cores import divide
 from bench.engine.environment import EngineEnvironment
 from bench.engine.process import Launch, ProcessEngine
@@ -23,13 +25,15 @@ from bench.observe.observations import OBSERVATION, EngineEvent
 from tests.report.factories import make_started
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.engine.base import OnProgress, RunningEngine, StartProgress
 
 HERE = Path(__file__).parent
 
 
-def replicas(folder: Path, *what: str, warm: bool = False) -> list[Replica]:
-    """Stand-ins that do what they are told."""
+def replicas(folder: Path, *what: str, warm: bool = False, caches: Sequence[str] = ()) -> list[Replica]:
+    """Stand-ins that do what they are told, and keep compiled code in folders of these names."""
     if warm:
         cache = folder / ".cache" / "vllm" / "torch_compile_cache"
         cache.mkdir(parents=True)
@@ -47,7 +51,7 @@ def replicas(folder: Path, *what: str, warm: bool = False) -> list[Replica]:
             environment=environment,
             arguments=lambda port: ["--port", str(port), "--served-model-name", "toy"],
             model="toy",
-            env={"HOME": str(folder)},
+            env={"HOME": str(folder), **(cache_environment(folder / caches[number]) if caches else {})},
             log=folder / f"replica-{number}.log",
             ready_timeout_s=60.0,
         )
@@ -91,6 +95,23 @@ def test_they_are_one_engine_with_a_server_each(tmp_path: Path) -> None:
     assert engines(tmp_path) == {}
     assert [event.event for event in interface.events() if event.event != "warning"] == []
     assert (seen[-1].stage, seen[0].stage) == ("ready", "replica 0: importing the engine")
+
+
+@pytest.mark.parametrize(
+    ("caches", "told"),
+    [(["shared", "shared"], [(None, 1)]), (["first", "shared"], [(0, 0), (1, 1)])],
+    ids=["one-folder", "a-folder-each"],
+)
+def test_what_they_compile_is_told_once_for_each_folder(
+    tmp_path: Path, caches: list[str], told: list[tuple[int | None, int]]
+) -> None:
+    cubin = tmp_path / "shared/triton/ABC/moe.cubin"
+    cubin.parent.mkdir(parents=True)
+    cubin.write_text("x")
+    engine = ReplicatedEngine(replicas(tmp_path, "serve", "serve", warm=True, caches=caches), clock=time.monotonic)
+    with engine as running:
+        looks = running.compiled_since(Since(written=0.0, first=0.0))
+    assert [(look.replica, look.count) for look in looks] == told
 
 
 @pytest.mark.parametrize(("warm", "begun"), [(False, [0]), (True, [0, 1])], ids=["cold", "warm"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from bench.engine.caches import cache_environment
+from bench.engine.compiled import Since
 from bench.engine.environment import EngineEnvironment
 from bench.engine.own import RunningOwn
 from bench.engine.process import Launch, ProcessBody, ProcessEngine
@@ -17,6 +20,7 @@ from bench.engine.resident import ResidentEngine
 from bench.errors import StreamproofError
 from bench.load.clock import RunClock
 from bench.observe.observations import OBSERVATION
+from bench.observe.wall_clock import TICK_S, WallClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +43,7 @@ def resident(tmp_path: Path) -> Iterator[ResidentEngine]:
         environment=environment,
         arguments=lambda port: ["--port", str(port), "--served-model-name", "toy"],
         model="toy",
-        env={"HOME": str(tmp_path)},
+        env={"HOME": str(tmp_path), **cache_environment(tmp_path / "caches")},
         log=tmp_path / "resident.log",
         ready_timeout_s=60.0,
     )
@@ -109,6 +113,19 @@ def test_a_table_of_graphs_is_the_runs_own(resident: ResidentEngine, tmp_path: P
         (found,) = running.graph_tables()
         assert (found.run, found.steps[0].count) == (3, 8)
         assert found.t == pytest.approx(time.monotonic(), abs=1.0)
+
+
+def test_only_what_was_compiled_since_a_runs_point_began_is_its_own(resident: ResidentEngine, tmp_path: Path) -> None:
+    folder = tmp_path / "caches" / "triton"
+    folder.mkdir(parents=True)
+    (folder / "of_a_run_before").write_text("x")
+    os.utime(folder / "of_a_run_before", (time.time() - 5.0,) * 2)
+    clock = RunClock.start()
+    with resident.lend(run=0, clock=clock.now, log=tmp_path / "engine-0.log", beside=0) as running:
+        began = WallClock.read(clock.now).of(0.0) - TICK_S
+        (folder / "of_this_run").write_text("x")
+        (look,) = running.compiled_since(Since(written=began, first=began))
+    assert [path for _, _, path in look.files] == ["of_this_run"]
 
 
 def test_an_engine_that_died_is_told_in_its_run_and_refused_to_the_next(

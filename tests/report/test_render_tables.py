@@ -1,11 +1,13 @@
 """What stands beneath the figures, and what the page says of GPUs and of the engine's events."""
 
+from html import unescape
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.explain.graphs.coverage import Window, coverage_of
+from bench.observe.compiled import CompiledFile, CompiledFiles
 from bench.observe.observations import EngineEvent, Gauges, GpuSample, GraphSteps, GraphTable, Observation, StageTime
 from bench.report.build import build_report
 from bench.report.evidence import Evidence
@@ -185,7 +187,7 @@ def test_why_a_card_was_held_back_is_said_for_the_windows_only() -> None:
     assert throttling([gpu(10.0, run=1)], window) == ""
 
 
-def with_events(*events: EngineEvent) -> tuple[Report, Evidence]:
+def with_events(*events: Observation) -> tuple[Report, Evidence]:
     records = healthy_records([0.5] * 100)
     evidence = make_evidence(records, [make_started(), *healthy_observations(records), *events])
     return build_report(evidence), evidence
@@ -222,6 +224,31 @@ def test_a_rare_event_is_never_lost_among_many() -> None:
     page = render_page(report, evidence)
     assert "Of 901 events of the engine 101 are marked, of each kind evenly." in page
     assert "800 further events of the same kinds left out, evenly." in page
+
+
+def test_compiled_code_that_no_log_tells_of_is_listed_and_marked_like_an_event() -> None:
+    kernel = CompiledFile(t=12.0, cache="deep_gemm", path="cache/kernel.<b>/kernel.cu")
+    late = CompiledFile(t=500.0, cache="triton", path="ABC/moe.cubin")
+    seen = CompiledFiles(t=600.0, run=0, point=0, since=0.0, count=2, files=(kernel, late), why_not=None, replica=1)
+    report, evidence = with_events(EngineEvent(t=5.0, run=0, event="jit", line="x", line_number=1), seen)
+    found = events_of(report, Samples.of(evidence))
+    told, written = found.rows
+    assert (told.name, told.line, told.number, told.replica) == ("kernel compiled", "x", "1", "")
+    assert (written.when, written.where) == ("12 s", "20 streams, measured window")
+    assert (written.name, written.line) == ("compiled code written", f"deep_gemm: {kernel.path}")
+    assert (written.number, written.replica) == ("", "replica 1")
+    assert (found.left_out, found.elsewhere) == (0, 1)
+    page = render_page(report, evidence)
+    assert "What the engine's log told and its compile caches showed at the operating points." in page
+    assert "Events are those of the engine's log and of its caches." in unescape(page)
+    assert page.count("deep_gemm: cache/kernel.&lt;b&gt;/kernel.cu") == 2  # in the table, and at its mark
+
+
+def test_a_page_without_compiled_code_speaks_of_the_log_alone() -> None:
+    report, evidence = with_events(EngineEvent(t=5.0, run=0, event="jit", line="x", line_number=1))
+    page = render_page(report, evidence)
+    assert "What the engine's log told at the operating points." in page
+    assert "Events are those of the engine's log." in unescape(page)
 
 
 def test_a_window_that_was_cut_off_is_shaded_to_its_end() -> None:

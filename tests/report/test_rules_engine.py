@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.observe.compiled import FILES_LISTED, CompiledFile, CompiledFiles
 from bench.observe.observations import EngineEvent
 from bench.records import Outcome
 from bench.report import rules_engine
@@ -218,6 +219,100 @@ def test_compiling_is_unknown_without_an_engine_or_a_window() -> None:
     assert only(rules_engine.nothing_compiled(unstarted)).verdict == "unknown"
     unsteady = Measurement.of(make_evidence([], [make_started(), *phases(0, 0)[:2]]))
     assert only(rules_engine.nothing_compiled(unsteady)).verdict == "unknown"
+
+
+def compiled(
+    *files: tuple[float, str],
+    run: int = 0,
+    count: int | None = -1,
+    why_not: str | None = None,
+    replica: int | None = None,
+) -> CompiledFiles:
+    """What DeepGEMM left, (when, path), in point 0."""
+    return CompiledFiles(
+        t=DONE + 0.5,
+        run=run,
+        point=0,
+        since=0.0,
+        count=len(files) if count == -1 else count,
+        files=tuple(CompiledFile(t=t, cache="deep_gemm", path=path) for t, path in files),
+        why_not=why_not,
+        replica=replica,
+    )
+
+
+KERNEL = "cache/kernel.fp8_gemm.0123/kernel.cu"
+
+
+@pytest.mark.parametrize(
+    ("t", "verdict"),
+    [
+        (STEADY - 0.1, "kept"),
+        (STEADY, "broken"),
+        (DRAIN - 0.1, "broken"),
+        (DRAIN + 0.19, "broken"),  # the last request of the window is still open
+        (DRAIN + 0.3, "kept"),
+    ],
+)
+def test_a_kernel_that_no_log_tells_of_breaks_it(t: float, verdict: str) -> None:
+    records = healthy_records([0.7] * 200)
+    assert only(rules_engine.nothing_compiled(measured(compiled((t, KERNEL)), records=records))).verdict == verdict
+
+
+def test_the_cache_the_first_file_and_how_many_are_named() -> None:
+    files = [(STEADY - 1, "early"), (STEADY + 2.5, KERNEL), (STEADY + 3, "b"), (STEADY + 4, "c")]
+    check = only(rules_engine.nothing_compiled(measured(compiled(*files))))
+    assert check.verdict == "broken"
+    assert check.measured == (
+        f"3 files of compiled code in the engine's caches, the first 2.5 s into the window: deep_gemm, {KERNEL}"
+    )
+    of_two = measured(compiled((STEADY + 9, "x"), replica=0), compiled((STEADY + 5, KERNEL), replica=1))
+    assert only(rules_engine.nothing_compiled(of_two)).measured == (
+        "2 files of compiled code in the engine's caches, the first 5.0 s into the window, at replica 1: "
+        f"deep_gemm, {KERNEL}"
+    )
+
+
+def test_what_the_log_and_the_caches_show_is_told_together() -> None:
+    check = only(rules_engine.nothing_compiled(measured(event("jit", 12.5), compiled((13.0, KERNEL)))))
+    assert check.verdict == "broken"
+    log, caches = check.measured.split("; ")
+    assert log == "1 in the engine's log, the first 2.5 s into the window, line 7: compiled something"
+    assert caches.startswith("1 file of compiled code in the engine's caches, the first 3.0 s into the window: ")
+    assert only(rules_engine.nothing_compiled(measured(event("jit", 12.5), compiled()))).measured == log
+
+
+def test_more_files_than_are_listed_are_at_least_as_many() -> None:
+    many = compiled(*[(STEADY + 1 + number / 1e4, KERNEL) for number in range(FILES_LISTED)], count=5_000)
+    check = only(rules_engine.nothing_compiled(measured(many)))
+    assert check.measured.startswith("1,000 or more files of compiled code")
+
+
+def test_a_window_in_which_neither_log_nor_caches_show_anything() -> None:
+    for seen in (compiled(), compiled((STEADY - 1, KERNEL)), compiled((DONE, KERNEL))):
+        check = only(rules_engine.nothing_compiled(measured(seen)))
+        assert (check.verdict, check.measured) == ("kept", "none in the engine's log and none in its caches")
+
+
+def test_without_a_look_into_the_caches_the_log_decides_as_it_always_did() -> None:
+    check = only(rules_engine.nothing_compiled(measured()))
+    assert (check.verdict, check.measured) == ("kept", "none in the engine's log")
+
+
+def test_caches_that_nobody_could_look_into_leave_it_unknown() -> None:
+    shut = compiled(count=None, why_not="Docker does not answer")
+    check = only(rules_engine.nothing_compiled(measured(shut)))
+    assert check.verdict == "unknown"
+    assert check.measured == "none in the engine's log; its caches could not be looked into: Docker does not answer"
+    assert only(rules_engine.nothing_compiled(measured(shut, event("jit", 12.5)))).verdict == "broken"
+    one_of_two = measured(shut.model_copy(update={"replica": 0}), compiled((12.5, KERNEL), replica=1))
+    assert only(rules_engine.nothing_compiled(one_of_two)).verdict == "broken"
+
+
+def test_files_of_another_run_or_of_somebody_elses_engine_do_not_count() -> None:
+    assert only(rules_engine.nothing_compiled(measured(compiled((50.0, KERNEL), run=1)))).verdict == "kept"
+    external = measured(compiled((50.0, KERNEL)), started={"kind_of_engine": "external"})
+    assert only(rules_engine.nothing_compiled(external)).measured == "the engine's log is not ours to read"
 
 
 # no request was preempted

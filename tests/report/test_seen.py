@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench.errors import StreamproofError
+from bench.observe.compiled import CompiledFiles
 from bench.observe.observations import (
     Counters,
     CounterValues,
@@ -29,8 +30,14 @@ def counters(when: str, tokens: float) -> Counters:
     )
 
 
+def look(**changes: Any) -> CompiledFiles:
+    at = {"t": 130.0, "run": 0, "point": 2, "since": 0.0}
+    return CompiledFiles.model_validate({**at, "count": 0, "files": [], "why_not": None, **changes})
+
+
 def test_everything_is_found_by_run_and_point() -> None:
     event = EngineEvent(t=3.0, run=1, event="jit", line="compiled", line_number=7)
+    of_one, of_another = look(), look(replica=1)
     seen = index(
         [
             make_started(run=1),
@@ -39,6 +46,8 @@ def test_everything_is_found_by_run_and_point() -> None:
             counters("after", 5.0),
             make_client(run=1, point=2),
             event,
+            of_one,
+            of_another,
             Gauges(t=500.0, run=0, running=1.0, waiting=0.0, kv_usage=0.1),
         ]
     )
@@ -47,6 +56,7 @@ def test_everything_is_found_by_run_and_point() -> None:
     assert (seen.before[0, 0].prompt_tokens, seen.after[0, 0].prompt_tokens) == (1.0, 5.0)
     assert seen.clients[1, 2].point == 2
     assert seen.events == [event]
+    assert seen.compiled == {(0, 2): {None: of_one, 1: of_another}}
     assert seen.last_s == 500.0
     assert seen.interrupted is None
     assert not seen.finished
@@ -66,6 +76,7 @@ def test_how_the_run_ended() -> None:
         ([*phases(0, 1), *phases(0, 1)], "phase prime of point 1 is there twice"),
         ([counters("after", 1.0), counters("after", 2.0)], "counters after point 0 is there twice"),
         ([make_client(), make_client()], "the client at point 0 is there twice"),
+        ([look(), look(replica=1), look()], "the look into the caches after point 2 is there twice"),
     ],
 )
 def test_what_can_be_only_once_is(observations: list[Observation], said: str) -> None:

@@ -11,6 +11,7 @@ from bench.report.render.figure_gauges import gauge_figure, gauge_table, gauges_
 from bench.report.render.figure_latency import Limit, latency_figure, undrawn
 from bench.report.render.figure_timeline import timeline_figure, timeline_table
 from bench.report.render.gpus import power_limits, throttling
+from bench.report.render.happenings import happenings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,13 +112,14 @@ def timelines(panels: Sequence[tuple[PointReport, int]], samples: Samples) -> It
         panels: point and run of each.
         samples: of the report.
     """
+    every = happenings(samples.measurement.seen)
     for point, run in panels:
         bars = samples.bars(run, point.index)
         if not len(bars.stream):
             continue
         label = f"{point.label}, run {run + 1}"
         phases = samples.phases(run, point.index)
-        events = [event for event in samples.measurement.seen.events if event.run == run]
+        events = [event for event in every if event.run == run]
         drawn = timeline_figure(bars, phases, events, label=label, share=len(panels))
         yield Drawing(label, drawn.figure, _shown(drawn), timeline_table(bars, phases, events, label=label))
 

@@ -1,4 +1,4 @@
-"""What the engine's log told while requests were under way, as rows of text: the timelines mark the same events."""
+"""What the engine did while requests were under way, as rows of text: the timelines mark the same events."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from bench.report.render import words
 from bench.report.render.figure_timeline import EVENTS_DRAWN, PHASES
+from bench.report.render.happenings import happenings
 from bench.report.render.thinning import of_each_kind
 
 if TYPE_CHECKING:
-    from bench.observe.observations import EngineEvent
     from bench.report.model import Report
+    from bench.report.render.happenings import Happening
     from bench.report.render.samples import Samples
 
 NAMES: Final = {
     "jit": "kernel compiled",
+    "compiled": "compiled code written",
     "graph_capture": "graph captured",
     "preemption": "request preempted",
     "error": "error",
@@ -34,7 +36,7 @@ class EventRow:
         when: since the run began.
         where: point and phase.
         name: what it means.
-        line: of the log, as it was written.
+        line: of the log, as it was written; of compiled code, whose cache it is in, and the file.
         number: of that line; empty where there is no log.
         replica: "replica 1"; empty where there is one engine.
     """
@@ -50,11 +52,19 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Those that are listed, in order of time, and how many are not: at points, and before, between and after them."""
+    """Those that are listed, in order of time.
+
+    Attributes:
+        rows: of them.
+        left_out: how many more there were at points.
+        elsewhere: how many before, between and after them.
+        in_caches: whether any was seen in the engine's caches.
+    """
 
     rows: tuple[EventRow, ...]
     left_out: int
     elsewhere: int
+    in_caches: bool
 
 
 def events_of(report: Report, samples: Samples) -> Events:
@@ -68,16 +78,18 @@ def events_of(report: Report, samples: Samples) -> Events:
     for spans in places.values():
         spans.sort()
     found = []
-    for event in sorted(samples.measurement.seen.events, key=lambda event: (event.run, event.t)):
+    events = happenings(samples.measurement.seen)
+    for event in events:
         spans = places.get(event.run, [])
         after = bisect_right(spans, event.t, key=lambda span: span[0])
         if after and event.t < spans[after - 1][1]:
             found.append(_row(event, spans[after - 1][2]))
     chosen = [found[index] for index in of_each_kind([row.name for row in found], EVENTS_DRAWN)]
-    return Events(tuple(chosen), len(found) - len(chosen), len(samples.measurement.seen.events) - len(found))
+    in_caches = any(row.name == NAMES["compiled"] for row in chosen)
+    return Events(tuple(chosen), len(found) - len(chosen), len(events) - len(found), in_caches)
 
 
-def _row(event: EngineEvent, where: str) -> EventRow:
+def _row(event: Happening, where: str) -> EventRow:
     return EventRow(
         run=event.run + 1,
         when=words.clock(event.t),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from numpy.typing import NDArray
 
-    from bench.observe.observations import EngineEvent
+    from bench.report.render.happenings import Happening
 
 ROWS_DRAWN: Final = 60
 BARS_DRAWN: Final = 24_000
@@ -102,7 +102,7 @@ class Timeline:
 
 
 def timeline_figure(
-    bars: Bars, phases: Sequence[Span], events: Sequence[EngineEvent], *, label: str, share: int
+    bars: Bars, phases: Sequence[Span], events: Sequence[Happening], *, label: str, share: int
 ) -> Timeline:
     """Draws one operating point of one run.
 
@@ -147,7 +147,7 @@ def timeline_figure(
     return Timeline(figure, len(kept.stream), len(bars.stream), len(shown), len(streams), len(marked), len(inside))
 
 
-def timeline_table(bars: Bars, phases: Sequence[Span], events: Sequence[EngineEvent], *, label: str) -> Table:
+def timeline_table(bars: Bars, phases: Sequence[Span], events: Sequence[Happening], *, label: str) -> Table:
     """What happened in each phase of one point of one run.
 
     Args:
@@ -170,10 +170,11 @@ def timeline_table(bars: Bars, phases: Sequence[Span], events: Sequence[EngineEv
                 words.count(met),
             )
         )
+    caches = " and of its caches" if any(event.event == "compiled" for event in events) else ""
     return Table(
         summary=f"Phases of {label} as a table",
         caption="Requests by the phase in which they were due, and how long their parts took: the median, and below it "
-        "the longest. Events are those of the engine's log.",
+        f"the longest. Events are those of the engine's log{caches}.",
         heads=("phase", "requests", "failed", "waiting in the client", "until the first token", "decoding", "events"),
         rows=tuple(rows),
     )
