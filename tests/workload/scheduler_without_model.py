@@ -2,8 +2,8 @@
 
 Reads runs from standard input, one JSON object a line: `rules` as those of `bench.workload.prefix_cache_rules`, and
 `requests`, each [[key, tokens, key, tokens, ...], output tokens, step]: the step at which it is sent, null for requests
-that are sent when the former one has ended. Writes one JSON list a run, per request [start, end, hit]: the steps in
-which it was sent and ended, and its hit tokens.
+that are sent when the former one has ended. Writes one JSON list a run, per request [start, end, hit, ends]: the steps
+in which it was sent and ended, its hit tokens, and where each step of its prefill ended, in tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 # Before the import: vLLM reads its environment there.
@@ -88,6 +88,7 @@ class Served:
     start: int
     end: int = -1
     hit: int = -1
+    ends: list[int] = field(default_factory=list)
 
 
 class Run:
@@ -101,8 +102,8 @@ class Run:
         self._served: list[Served] = []
         self._now = 0
 
-    def serve(self) -> list[tuple[int, int, int]]:
-        """Start, end and hit of each request."""
+    def serve(self) -> list[tuple[int, int, int, list[int]]]:
+        """Start, end, hit and the prefill's ends of each request."""
         while len(self._served) < len(self._requests) or self._scheduler.requests:
             while len(self._served) < len(self._requests):
                 due = self._requests[len(self._served)][2]
@@ -110,7 +111,7 @@ class Run:
                     break
                 self._send()
             self._step()
-        return [(served.start, served.end, served.hit) for served in self._served]
+        return [(served.start, served.end, served.hit, served.ends) for served in self._served]
 
     def _send(self) -> None:
         flat, output_tokens, _ = self._requests[len(self._served)]
@@ -137,6 +138,8 @@ class Run:
             request = self._scheduler.requests[name]
             if request.prefill_stats is not None:
                 self._served[int(name)].hit = request.prefill_stats.num_cached_tokens
+            if request.num_computed_tokens - scheduled.num_scheduled_tokens[name] < request.num_prompt_tokens:
+                self._served[int(name)].ends.append(request.num_computed_tokens)
             drafted = len(scheduled.scheduled_spec_decode_tokens.get(name, ()))
             prompt_done = request.num_computed_tokens - drafted >= request.num_prompt_tokens
             sampled.append([-self._now] if prompt_done else [])  # a token that no prompt has

@@ -1,4 +1,4 @@
-"""Predicted hits against vLLM's own scheduler, which serves random requests without a model."""
+"""Predicted hits and steps against vLLM's own scheduler, which serves random requests without a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.engine.environment import ensure_environment
-from bench.workload.prefix_cache import PrefixCacheModel
+from bench.workload.prefix_cache import Prefill, PrefixCacheModel
 from bench.workload.prefix_cache_bounds import ServedPrompt, predict_served
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
@@ -93,8 +93,8 @@ class Run:
 
     rules: CacheRules
     rows: list[Row]
-    answer: list[tuple[int, int, int]] = field(default_factory=list)
-    """Start, end and hit of each request."""
+    answer: list[tuple[int, int, int, list[int]]] = field(default_factory=list)
+    """Start, end, hit and the prefill's ends of each request."""
 
 
 def one_after_another() -> list[Run]:
@@ -138,22 +138,25 @@ def served() -> tuple[list[Run], list[Run]]:
     )
     assert done.returncode == 0, done.stderr
     for run, line in zip((*alone, *beside), done.stdout.splitlines(), strict=True):
-        run.answer.extend((start, end, hit) for start, end, hit in json.loads(line))
+        run.answer.extend((start, end, hit, ends) for start, end, hit, ends in json.loads(line))
     return alone, beside
 
 
-def test_one_after_another_every_hit_is_exact(served: tuple[list[Run], list[Run]]) -> None:
+def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], list[Run]]) -> None:
     seen: Counter[str] = Counter()
     for run in served[0]:
         model = PrefixCacheModel(run.rules)
-        predicted = [model.serve(prompt(flat), output).hit for flat, output, _ in run.rows]
-        assert predicted == [hit for _, _, hit in run.answer], run.rules
+        prefills = [model.serve(prompt(flat), output) for flat, output, _ in run.rows]
+        assert prefills == [Prefill(hit, tuple(ends)) for _, _, hit, ends in run.answer], run.rules
+        predicted = [prefill.hit for prefill in prefills]
         inside = any(hit % run.rules.block_size for hit in predicted)
         seen["inside blocks"] += inside
         seen["inside blocks, drafts"] += inside and run.rules.draft_tokens > 0
+        seen["several steps"] += any(prefill.steps > 2 for prefill in prefills)
         seen["evicted"] += model.evicted > 0
         seen["whole blocks"] += not run.rules.fine and any(predicted)
-    assert all(seen[kind] >= 10 for kind in ("inside blocks", "inside blocks, drafts", "evicted", "whole blocks"))
+    kinds = ("inside blocks", "inside blocks, drafts", "several steps", "evicted", "whole blocks")
+    assert all(seen[kind] >= 10 for kind in kinds)
 
 
 def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run]]) -> None:
@@ -161,9 +164,9 @@ def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], li
     for run in served[1]:
         requests = [
             ServedPrompt(segments=prompt(flat), output_tokens=output, start_s=start, end_s=end)
-            for (flat, output, _), (start, end, _) in zip(run.rows, run.answer, strict=True)
+            for (flat, output, _), (start, end, _, _) in zip(run.rows, run.answer, strict=True)
         ]
-        for (_, _, hit), bound in zip(run.answer, predict_served(requests, run.rules), strict=True):
+        for (_, _, hit, _), bound in zip(run.answer, predict_served(requests, run.rules), strict=True):
             assert bound.least <= hit <= bound.most, run.rules
             certain += bound.least == bound.most > 0
     assert certain > 30
