@@ -9,8 +9,10 @@ have two hills. Whether they do is decided by the gaps alone, on a logarithmic s
    long. A standstill of the whole server is one occasion, however many replies waited through it.
 3. The rest is split where the variance between the two groups is largest (Otsu 1979, "A threshold selection method from
    gray-level histograms"): exactly, over the sorted values instead of a histogram.
-4. A lower group that holds less than `NO_TIME` of the time is not where the time goes: 3. is repeated without it. Where
-   the next longer gap is more than twice as long, or a valley lies there (5.), these chunks came together, too.
+4. A lower group with less than `NO_TIME` of the time and no valley above it hides nothing, and only draws the split to
+   where no time is: 3. is repeated without it. So it is, valley or not, where `INSTANT` of its gaps go into one of the
+   others, as where a server sends every token of a step by itself: these chunks came together, too, and in the end
+   whatever is as much shorter than the median of the short kind.
 5. There are two kinds only if a valley lies between the medians of the groups. Of three windows of equal width over a
    distribution with one hill, the middle one is never the emptiest, whatever the shape of the hill. So: in the emptiest
    window between the medians there are at most `VALLEY` as many gaps as in each of the windows around them.
@@ -52,6 +54,9 @@ TWICE: Final = 2.0
 
 NO_TIME: Final = 0.01
 """A group with a smaller share of the time is not where the time goes, however many gaps it has."""
+
+INSTANT: Final = 100.0
+"""Chunks came together if so many of their gaps, and more, go into one step: no step is as much faster than others."""
 
 _PLACES: Final = 33
 """Windows that are looked at between two medians: each overlaps the next."""
@@ -102,20 +107,28 @@ def kinds_of(gaps: Floats, begins: Floats) -> Kinds:
         begins: when each began, seconds, shape (n,).
     """
     ordered = np.sort(gaps)
-    first = int(np.searchsorted(ordered, 0.0, side="right"))
+    first = together = int(np.searchsorted(ordered, 0.0, side="right"))
     last = _before_rare(ordered[first:], gaps, begins) + first
     rare_s = float(ordered[last]) if last < len(ordered) else inf
-    together_s = 0.0
     while True:
-        cut_s, one, lower = _split(ordered[first:last])
-        if lower and _no_time(ordered[first:last], lower):
-            first += lower
-            if cut_s is not None or ordered[first] > TWICE * ordered[first - 1]:
-                together_s = float(ordered[first - 1]) if cut_s is None else cut_s
-            continue
-        if cut_s is not None and occasions((gaps > cut_s) & (gaps < rare_s), gaps, begins) < OCCASIONS:
-            cut_s, one = None, "too seldom"
-        return Kinds(together_s=together_s, cut_s=cut_s, rare_s=rare_s, one=one)
+        found = _split(ordered[first:last])
+        instant = found.ratio >= INSTANT
+        if not _no_time(ordered[first:last], found.lower) or (found.cut_s is not None and not instant):
+            break
+        first += found.lower
+        together = first if instant else together
+    cut_s, one = found.cut_s, found.one
+    if cut_s is not None and occasions((gaps > cut_s) & (gaps < rare_s), gaps, begins) < OCCASIONS:
+        cut_s, one = None, "too seldom"
+    short = ordered[together : last if cut_s is None else int(np.searchsorted(ordered, cut_s, side="right"))]
+    if len(short):
+        together += int(np.searchsorted(short, np.median(short) / INSTANT))
+    return Kinds(
+        together_s=float(ordered[together - 1]) if together else 0.0,
+        cut_s=cut_s,
+        rare_s=rare_s,
+        one=one,
+    )
 
 
 def occasions(which: Truths, gaps: Floats, begins: Floats, *, enough: int = OCCASIONS) -> int:
@@ -175,23 +188,40 @@ def _before_rare(ordered: Floats, gaps: Floats, begins: Floats) -> int:
 
 
 def _no_time(ordered: Floats, lower: int) -> bool:
-    """Whether the shortest `lower` of the gaps hold none of the time to speak of."""
-    return bool(ordered[:lower].sum() < NO_TIME * ordered.sum())
+    """Whether the shortest `lower` of the gaps are some, and hold none of the time to speak of."""
+    return lower > 0 and bool(ordered[:lower].sum() < NO_TIME * ordered.sum())
 
 
-def _split(ordered: Floats) -> tuple[float | None, OneKind | None, int]:
-    """(where to cut, why not, size of the lower group).
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """What came of splitting some gaps.
+
+    Attributes:
+        cut_s: in the valley; None where there are not two kinds.
+        one: why not.
+        lower: gaps of the lower group, whether or not it is a kind; 0 where nothing was split.
+        ratio: of the two groups' medians.
+    """
+
+    cut_s: float | None
+    one: OneKind | None
+    lower: int = 0
+    ratio: float = 1.0
+
+
+def _split(ordered: Floats) -> _Split:
+    """Splits in two and looks for the valley.
 
     Args:
         ordered: gaps above 0 in order, shape (n,).
     """
     if len(ordered) < 2 * HILL:
-        return None, "too few", 0
+        return _Split(None, "too few")
     middle = float(np.median(ordered))
     logs = np.log(ordered / middle)  # near 0, whatever the unit
     lower = otsu(logs)
     low, high = float(np.median(logs[:lower])), float(np.median(logs[lower:]))
-    width = (high - low) / 3
+    width, ratio = (high - low) / 3, exp(high - low)
 
     def around(places: Floats) -> NDArray[np.intp]:
         ends = np.searchsorted(logs, places + width / 2, side="right")
@@ -201,11 +231,10 @@ def _split(ordered: Floats) -> tuple[float | None, OneKind | None, int]:
     places = np.linspace(low + width, high - width, _PLACES)
     counts = around(places)
     if hill < HILL:
-        return None, "too few", lower
+        return _Split(None, "too few", lower, ratio)
     if counts.min() > VALLEY * hill:
-        return None, "no valley", lower
+        return _Split(None, "no valley", lower, ratio)
+    if ratio < TWICE:
+        return _Split(None, "too alike", lower, ratio)
     emptiest = places[counts == counts.min()]
-    cut = float(emptiest[len(emptiest) // 2])
-    if high - low < np.log(TWICE):
-        return None, "too alike", lower
-    return middle * exp(cut), None, lower
+    return _Split(middle * exp(float(emptiest[len(emptiest) // 2])), None, lower, ratio)

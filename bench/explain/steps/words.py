@@ -78,7 +78,7 @@ def close(analysis: Analysis) -> Iterator[str]:
         )
     yield READING
     if analysis.no_floors:
-        yield f"No floors: {analysis.no_floors}."
+        yield f"No floors: {analysis.no_floors.removesuffix('.')}."
     yield (
         "Next: just graphs (did a CUDA graph serve these steps?) and just preflight (floors, and tokens that a prompt "
         "leaves to compute). Signer and figures: just verify."
@@ -92,8 +92,8 @@ def _floors(point: PointSteps) -> Iterator[str]:
     long, short = part(point, "long"), part(point, "short") or part(point, "gaps")
     if long is not None:
         yield (
-            f"A long gap takes {words.seconds(long.p50_s)} (p50); computing a whole prompt ({floors.prefill_tokens:,.0f} "
-            f"tokens) takes the {floors.card} {words.seconds(floors.prefill_s)} or more."
+            f"A long gap takes {words.seconds(long.p50_s)} (p50); computing a whole prompt "
+            f"({floors.prefill_tokens:,.0f} tokens) takes the {floors.card} {words.seconds(floors.prefill_s)} or more."
         )
     if short is not None:
         kind = "short gap" if short.name == "short" else "gap"
