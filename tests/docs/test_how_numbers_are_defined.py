@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from bench.explain.search import find
+from bench.observe.compiled import FILES_LISTED
+from bench.observe.wall_clock import TICK_S
 from bench.report import rules_barge_in, rules_client, rules_engine, rules_probe, rules_window, validity
 from bench.report.disclosure import DEFINITIONS
 from bench.report.prefix import MOST_PREDICTED
@@ -112,6 +114,8 @@ def test_every_rule_is_in_the_table_and_none_is_made_up() -> None:
         (moved.FLOAT_STEPS, "within {:g} steps of float32"),
         (TOP_K, "the {:g} most likely ones"),
         (MOST_PREDICTED, "up to {:,} requests"),
+        (FILES_LISTED, "of at most {:,} when each was written"),
+        (TICK_S * 1000, "with the wall clock, up to {:g} ms too early"),
         (smallest_n(0.95), "p95 needs {} requests"),
         (smallest_n(0.99), "p99 needs {} for an interval"),
         (CONFIDENCE * 100, "the true percentile with at least {:g} %"),
