@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _LARGEST: Final = 2
 """Times the smallest block: in larger ones more than half of what a state takes is padding."""
 FINEST: Final = 64
-"""Match units are a block's half to its 64th: finer ones save less than that, and each multiple costs a hash."""
+"""Match units are a block's half to its 64th: an engine hashes a prompt once a unit, and the finest take the most time
+to try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
