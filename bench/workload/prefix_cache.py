@@ -38,6 +38,14 @@ class Prefill:
         """Steps of the scheduler that compute them, 1 at least."""
         return len(self.ends)
 
+    def misnames(self, block_size: int) -> bool:
+        """Whether a step leaves a recurrent state under the name of a block's end at which it is not (rule 9)."""
+        starts = (self.hit, *self.ends)
+        return any(
+            start % block_size and (start // block_size + 1) * block_size < end
+            for start, end in zip(starts, self.ends, strict=False)
+        )
+
 
 class PrefixCacheModel:
     """The prefix cache of one engine since its start.

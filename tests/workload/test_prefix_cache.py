@@ -156,6 +156,8 @@ class TestInsideBlocks:
         prompts = [(a,), (a, b), (a, b, c), (a, b, c, text(9))]
         assert hits(FINE_MTP, *prompts) == [0, 10, 24, 30]
         assert FINE_MTP.states_left(33, hit=24, match=26) == {30, 32}
+        found = predict_prefills(((prompt, 1) for prompt in prompts), FINE_MTP)
+        assert [prefill.misnames(FINE_MTP.block_size) for prefill in found] == [False, False, True, False]
 
     def test_copies_take_room(self) -> None:
         history, other = text(25), (text(25),)

@@ -67,8 +67,8 @@ class Blocks:
         sizes: block sizes that were tried; empty where the smallest is larger than a step of the scheduler.
         smallest: that the engine allows.
         units: match units were tried too; the engine's release has them.
-        drafts: the engine drafts, so that hits inside blocks can resume from a wrong state (rule 9).
         tried: pairs, the recipe's own included.
+        misnaming: of these, pairs that are no choice: some prompts would go on from wrong states (rule 9).
         front: those that none beats, fewest steps first.
         current: the recipe's own; None where no engine serves with it.
     """
@@ -76,8 +76,8 @@ class Blocks:
     sizes: range
     smallest: int
     units: bool
-    drafts: bool
     tried: int
+    misnaming: int
     front: tuple[Choice, ...]
     current: Choice | None
 
@@ -113,18 +113,23 @@ def blocks_of(basis: Basis, on_progress: Callable[[int, int], None] = lambda _do
     pairs = [rules for rules in _rules(basis, sizes, units=units) if rules != own]
     if own is not None:
         pairs.insert(0, own)
-    choices = []
+    sound, current = [], None
     for done, rules in enumerate(pairs):
         on_progress(done, len(pairs))
-        choices.append(_choice(basis, rules, current=rules is own))
+        mean = MeanPrefill.of(prefills_of(basis.recipe, rules), rules)
+        choice = _choice(basis, rules, mean, current=rules is own)
+        if rules is own:
+            current = choice
+        if not mean.misnaming:
+            sound.append(choice)
     return Blocks(
         sizes=sizes,
         smallest=smallest,
         units=units,
-        drafts=settings.draft_tokens > 0,
-        tried=len(choices),
-        front=front_of(choices),
-        current=None if own is None else choices[0],
+        tried=len(pairs),
+        misnaming=len(pairs) - len(sound),
+        front=front_of(sound),
+        current=current,
     )
 
 
@@ -156,8 +161,7 @@ def _rules(basis: Basis, sizes: Iterable[int], *, units: bool) -> Iterator[Cache
         )
 
 
-def _choice(basis: Basis, rules: CacheRules, *, current: bool) -> Choice:
-    mean = MeanPrefill.of(prefills_of(basis.recipe, rules))
+def _choice(basis: Basis, rules: CacheRules, mean: MeanPrefill, *, current: bool) -> Choice:
     cache, workload = replace(basis.cache, block_size=rules.block_size), basis.recipe.workload
     blocks = cache.blocks(basis.budget.available)
     return Choice(

@@ -41,16 +41,20 @@ class MeanPrefill:
     Attributes:
         computed: tokens that are no hits.
         steps: steps of the scheduler that compute them.
+        misnaming: share of prompts that leave a recurrent state under the name of a point at which it is not, from
+            which later prompts go on wrongly (`bench.workload.prefix_cache_rules`, 9).
     """
 
     computed: float
     steps: float
+    misnaming: float
 
     @classmethod
-    def of(cls, prefills: Sequence[Prefill]) -> MeanPrefill:
-        """The mean of one prefill at least."""
+    def of(cls, prefills: Sequence[Prefill], rules: CacheRules) -> MeanPrefill:
+        """The mean of one prefill at least, by an engine of these rules."""
         count = len(prefills)
         return cls(
+            misnaming=sum(rules.hybrid and prefill.misnames(rules.block_size) for prefill in prefills) / count,
             computed=sum(prefill.computed for prefill in prefills) / count,
             steps=sum(prefill.steps for prefill in prefills) / count,
         )
@@ -70,6 +74,7 @@ class PrefixPlan:
         enough: the shortest prefix that gives the same reuse; 0 with `--prefix-match-unit`, where that depends on how
             the prompts before it ended.
         next_length, next_hit: the shortest longer prefix that gives more, and what it gives; 0 as above.
+        misnaming: share of prompts that leave a state from which later ones go on wrongly.
         without_unit: the same blocks without `--prefix-match-unit`; None where hits are whole blocks anyway.
     """
 
@@ -81,6 +86,7 @@ class PrefixPlan:
     enough: int
     next_length: int
     next_hit: int
+    misnaming: float = 0.0
     without_unit: MeanPrefill | None = None
 
 
@@ -103,7 +109,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
             next_hit=0,
         )
     prefills = prefills_of(recipe, rules)
-    mean = MeanPrefill.of(prefills)
+    mean = MeanPrefill.of(prefills, rules)
     if rules.fine:
         first = [prefill.hit for turn, prefill in zip(calls, prefills, strict=True) if turn.turn == 0]
         return PrefixPlan(
@@ -115,7 +121,8 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
             enough=0,
             next_length=0,
             next_hit=0,
-            without_unit=MeanPrefill.of(prefills_of(recipe, replace(rules, match_unit=None))),
+            misnaming=mean.misnaming,
+            without_unit=MeanPrefill.of(prefills_of(recipe, whole := replace(rules, match_unit=None)), whole),
         )
     shared = recipe.workload.shared_prefix_tokens
     hit = reusable(shared, rules)
@@ -129,6 +136,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
         enough=blocks * rules.block_size if hit else 0,
         next_length=(blocks + 1) * rules.block_size if hit else (2 if rules.draft_tokens else 1) * rules.block_size,
         next_hit=hit + rules.block_size,
+        misnaming=mean.misnaming,
     )
 
 

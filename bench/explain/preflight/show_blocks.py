@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Group
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from bench.explain.preflight.blocks import Blocks
 
 
+_WRONG: Final = "with which prompts would go on from wrong recurrent states."
+
+
 def blocks_shown(blocks: Blocks) -> RenderableType:
     """What was tried, and the pairs that none beats, for people."""
     heading, tried = Text("Cache blocks", style="bold"), Text(_tried(blocks), style="dim")
@@ -28,6 +31,7 @@ def blocks_data(blocks: Blocks) -> dict[str, Any]:
     """The same for scripts; tokens and steps are means of a prompt, one request at a time."""
     return {
         "tried": blocks.tried,
+        "left_out": blocks.misnaming,
         "sizes": list(blocks.sizes),
         "choices": [
             {
@@ -52,7 +56,7 @@ def _tried(blocks: Blocks) -> str:
         f"{words.plural(blocks.tried, 'pair')} tried: blocks of {blocks.sizes[0]:,} to {blocks.sizes[-1]:,} tokens, "
         f"every {blocks.sizes.step}{units}. Here is what this recipe has, and what no other pair beats in both tokens "
         "computed and steps of a prompt, one request at a time. Larger blocks leave room for fewer sequences."
-        + (" With MTP a hit inside a block can resume from a wrong state." if blocks.units and blocks.drafts else "")
+        + (f" Left out: {words.plural(blocks.misnaming, 'pair')} {_WRONG}" if blocks.misnaming else "")
     )
 
 

@@ -53,6 +53,7 @@ def verdicts_of(basis: Basis, blocks: Blocks | None = None) -> tuple[Verdict, ..
         *_load(basis),
         *_graphs(basis),
         *_prefix(basis),
+        *_states(basis),
         *_steps(basis, blocks),
     ]
     return tuple(found)
@@ -321,6 +322,20 @@ def _prefix(basis: Basis) -> Iterator[Verdict]:
         yield Verdict(
             name="prefix cache", verdict="fits", why=f"of {shared:,} shared tokens {prefix.shared_hit:,} are reused"
         )
+
+
+def _states(basis: Basis) -> Iterator[Verdict]:
+    """Not what is fast, but what is right: https://github.com/vllm-project/vllm/pull/51113."""
+    if not basis.prefix.misnaming:
+        return
+    unit = basis.settings.prefix_match_unit
+    yield Verdict(
+        name="recurrent states",
+        verdict="tight",
+        why=f"{basis.prefix.misnaming:.0%} of the prompts leave one in the prefix cache under the name of a point at "
+        "which it is not; one that resumes there goes on wrongly (bench.workload.prefix_cache_rules, 9)",
+        change=_NO_UNIT if unit else "no MTP, or a larger max_num_batched_tokens",
+    )
 
 
 def _steps(basis: Basis, blocks: Blocks | None) -> Iterator[Verdict]:

@@ -101,9 +101,14 @@ def test_blocks_that_cannot_be_tried_are_said_in_words() -> None:
 
 def test_hits_inside_blocks_come_with_what_drafts_make_of_them() -> None:
     """Rule 9 of bench.workload.prefix_cache_rules."""
-    drafts = run("cpu-mtp", "--blocks", "--set", "engine.flags.enable_prefix_caching=true")[1]
-    assert "resume from a wrong state" in " ".join(drafts.split())
-    assert "resume from a wrong state" not in " ".join(run("cpu", "--blocks")[1].split())
+    sizes = ("--set", "engine.flags.block_size=2480", "--set", "engine.flags.prefix_match_unit=62")
+    code, shown = run("h200-fp8-fast-dummy", "--offline", *sizes)
+    words = " ".join(shown.split())
+    assert code == 0
+    assert "tight recurrent states 15% of the prompts leave one" in words
+    assert "change: no prefix_match_unit" in words
+    assert "recurrent states" not in run("h200-fp8-fast-dummy", "--offline")[1]
+    assert as_json("cpu", "--blocks")["blocks"]["left_out"] == 0
 
 
 def test_the_exit_code_says_whether_it_can_start() -> None:

@@ -114,7 +114,7 @@ def test_blocks_that_take_two_steps_as_well_are_not_named() -> None:
 
 def tried(front: Sequence[Choice]) -> Blocks:
     sizes = range(1056, 2113, 16)
-    return Blocks(sizes=sizes, smallest=1056, units=True, drafts=False, tried=700, front=tuple(front), current=None)
+    return Blocks(sizes=sizes, smallest=1056, units=True, tried=700, misnaming=0, front=tuple(front), current=None)
 
 
 def judged(of: Basis, blocks: Blocks) -> Verdict:
