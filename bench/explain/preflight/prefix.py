@@ -1,8 +1,8 @@
 """What is left to compute of a workload's prompts, in how many steps, and which prefix lengths would leave less.
 
 All of it is said by the model which every report's prediction comes from (`bench.workload.prefix_cache`), for calls
-one after another on an engine whose prefixes are primed. Lengths of all texts are the recipe's own, so any tokenizer gives
-the same prompts as far as a cache can see them; the bundled one is used.
+one after another on an engine whose prefixes are primed. Lengths of all texts are the recipe's own, so any tokenizer
+gives the same prompts as far as a cache can see them; the bundled one is used.
 """
 
 from __future__ import annotations
