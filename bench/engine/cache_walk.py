@@ -57,33 +57,36 @@ def newer(
     found = [
         (written, name, path)
         for name, folder in folders.items()
-        for written, path in _written(folder, "", until)
+        for written, path in _written(folder, until)
         if written >= since and (name, path) != _CONTENTS
     ]
     listed = sorted(sorted(found, key=lambda one: (one[0] < first, one))[:most])
     return len(found), [(written, name, plain(path[:_LETTERS])) for written, name, path in listed]
 
 
-def _written(folder: str, below: str, until: float) -> Iterator[tuple[float, str]]:
-    """When each file of code in a folder was last written, and its path from where the walk began."""
-    if time.monotonic() > until:
-        raise TimeoutError("there is more in the caches than can be looked at in time")
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:  # never made, or gone meanwhile: compilers make and remove folders of their own
-        return
-    for entry in entries:
-        path = f"{below}{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name != _LOCKS:
-                yield from _written(entry.path, f"{path}/", until)
-        elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(_NO_CODE):
-            try:
-                facts = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            if facts.st_size:
-                yield facts.st_mtime, path
+def _written(folder: str, until: float) -> Iterator[tuple[float, str]]:
+    """When each file of code below a folder was last written, and its path from there."""
+    unseen = [""]
+    while unseen:
+        if time.monotonic() > until:
+            raise TimeoutError("there is more in the caches than can be looked at in time")
+        below = unseen.pop()
+        try:
+            entries = list(os.scandir(f"{folder}/{below}"))
+        except FileNotFoundError:  # never made, or gone meanwhile: compilers make and remove folders of their own
+            continue
+        for entry in entries:
+            path = f"{below}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != _LOCKS:
+                    unseen.append(f"{path}/")
+            elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(_NO_CODE):
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if facts.st_size:
+                    yield facts.st_mtime, path
 
 
 def plain(text: str) -> str:

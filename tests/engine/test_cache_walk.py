@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -118,6 +119,16 @@ def test_names_are_cut_and_command_no_terminal(tmp_path: Path) -> None:
     _, ((_, _, odd), (_, _, long)) = look(tmp_path)
     assert odd == "?[2J?.cu"
     assert long == "a/" + "b" * 198
+
+
+def test_folders_lie_as_deep_as_they_like(tmp_path: Path) -> None:
+    write(tmp_path.joinpath(*["a"] * 200, "kernel.cu"), at=NOON + 1)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        assert look(tmp_path) == (1, [(NOON + 1, "deep_gemm", "a/" * 100)])
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_a_folder_that_may_not_be_read_is_no_empty_one(tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ def test_a_whole_run_in_a_container(
     ]
     checks = {check["rule"]: check for check in report["checks"]}
     assert checks["client totals equal the engine's"]["verdict"] == "kept", err
+    compiled = checks["nothing was compiled or captured in the window"]
+    assert compiled["measured"] == "none in the engine's log and none in its caches", err
     assert client.container["image_id"] == standin_image
     assert client.container["uid"] == USER_ID
     assert client.container["settings"]["cpuset-cpus"] not in {"", "all"}

@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,14 +17,32 @@ from tests.run.real_run import SHORT, RealRun, bench, engine_processes, outcome,
 
 pytestmark = pytest.mark.engine
 SHORTER = {**SHORT, "load.ladder": "[{streams = 4}]"}
+COMPILED = "nothing was compiled or captured in the window"
+KERNEL = "kernel.of_a_test.cu"
 
 
-@pytest.fixture(params=["cpu", "cpu-mtp"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> RealRun:
-    if request.param == "cpu":
-        shared: RealRun = request.getfixturevalue("cpu_run")
-        return shared
-    return outcome(repro("cpu-mtp", tmp_path, {**SHORTER, "load.steady_s": "6"}), tmp_path, "cpu-mtp")
+@pytest.fixture(scope="module")
+def mtp_run(tmp_path_factory: pytest.TempPathFactory) -> RealRun:
+    """Target cpu-mtp, with a file that appears in DeepGEMM's cache while its window is open."""
+    base = tmp_path_factory.mktemp("cpu-mtp")
+    client = repro("cpu-mtp", base, {**SHORTER, "load.steady_s": "6"})
+    folder = wait_for(client, base / "reports/cpu-mtp", lambda folder: '"steady"' in observed(folder))
+    variables = [process.environ() for process in engine_processes(folder)]
+    cache = Path(next(each["DG_JIT_CACHE_DIR"] for each in variables if "DG_JIT_CACHE_DIR" in each))
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / KERNEL).write_text("__global__ void nothing();")
+    try:
+        return outcome(client, base, "cpu-mtp")
+    finally:
+        (cache / KERNEL).unlink()
+        with suppress(OSError):  # other runs of this target have compiled something
+            cache.rmdir()
+
+
+@pytest.fixture(params=["cpu_run", "mtp_run"])
+def run(request: pytest.FixtureRequest) -> RealRun:
+    shared: RealRun = request.getfixturevalue(request.param)
+    return shared
 
 
 @pytest.mark.alone
@@ -50,6 +70,26 @@ def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
     checked = bench("verify", str(run.folder), "--json", config=run.home)
     out, _ = checked.communicate(timeout=60)
     assert json.loads(out)["verified"] is True
+
+
+@pytest.mark.alone
+def test_the_engines_caches_show_nothing_where_nothing_is_compiled(cpu_run: RealRun) -> None:
+    looks = [seen for seen in map(json.loads, observed(cpu_run.folder).splitlines()) if seen["kind"] == "compiled"]
+    assert [(look["point"], look["why_not"]) for look in looks] == [(0, None), (1, None)]
+    assert looks[1]["count"] == 0  # what was compiled for the first requests, in a ramp, is no fault
+    checks = [check for check in cpu_run.report["checks"] if check["rule"] == COMPILED]
+    assert {(check["verdict"], check["measured"]) for check in checks} == {
+        ("kept", "none in the engine's log and none in its caches")
+    }
+
+
+@pytest.mark.alone
+def test_a_kernel_that_appears_while_the_window_is_open_makes_a_report_invalid(mtp_run: RealRun) -> None:
+    (check,) = (check for check in mtp_run.report["checks"] if check["rule"] == COMPILED)
+    assert check["verdict"] == "broken"
+    assert check["measured"].startswith("1 file of compiled code in the engine's caches, the first ")
+    assert check["measured"].endswith(f" s into the window: deep_gemm, {KERNEL}")
+    assert (mtp_run.report["valid"], mtp_run.code) == (False, 4)
 
 
 @pytest.mark.thorough
@@ -96,14 +136,28 @@ def test_a_client_that_is_killed_takes_the_engine_with_it(tmp_path: Path) -> Non
     assert alive == []
 
 
+def observed(folder: Path) -> str:
+    path = folder / files.OBSERVATIONS
+    return path.read_text() if path.exists() else ""
+
+
 def wait_for_records(client: subprocess.Popen[str], reports: Path, count: int) -> Path:
     """The report's folder, once the engine has been started and so many requests have been recorded."""
+
+    def so_many(folder: Path) -> bool:
+        journal, log = folder / files.RUNNING_RECORDS, folder / files.engine_log(0)
+        recorded = journal.read_bytes().count(b"\n") if journal.exists() else 0
+        return recorded >= count and log.exists() and log.stat().st_size > 0
+
+    return wait_for(client, reports / "cpu", so_many)
+
+
+def wait_for(client: subprocess.Popen[str], made: Path, come: Callable[[Path], bool]) -> Path:
+    """The report's folder, once something has come about there."""
     pause = threading.Event()
     for _ in range(2400):
-        for folder in reports.glob("cpu/*"):
-            journal, log = folder / files.RUNNING_RECORDS, folder / files.engine_log(0)
-            recorded = journal.read_bytes().count(b"\n") if journal.exists() else 0
-            if recorded >= count and log.exists() and log.stat().st_size:
+        for folder in made.glob("*"):
+            if come(folder):
                 return folder
         assert client.poll() is None, client.communicate()
         pause.wait(0.1)
