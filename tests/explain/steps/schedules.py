@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,6 @@ class Served:
     long: NDArray[np.bool_]
     first: list[int]
     chunks: int
-    starts: Floats = field(repr=False)
 
     @property
     def long_gaps(self) -> int:
@@ -80,7 +79,8 @@ def served(
     if stall is not None:
         step_s[stall[0]] = stall[1]
     starts = STEADY + 1.0 + np.concatenate(([0.0], np.cumsum(step_s)))
-    records, firsts = [], []
+    records: list[RequestRecord] = []
+    firsts: list[int] = []
     for seat in range(in_flight):
         for turn, first in enumerate(range(seat * 3, steps - chunks, chunks + 2)):
             stamps = starts[first + 1 : first + 1 + chunks]  # a step's chunk comes when it ends
@@ -103,7 +103,7 @@ def served(
                 )
             )
             firsts.append(first)
-    return Served(records=records, step_s=step_s, long=long, first=firsts, chunks=chunks, starts=starts)
+    return Served(records=records, step_s=step_s, long=long, first=firsts, chunks=chunks)
 
 
 def report(base: Path, records: list[RequestRecord], **more: Recipe) -> Signed:

@@ -94,8 +94,8 @@ def test_every_gap_is_of_one_kind() -> None:
     gaps, begins = gaps_of(served(stall=(500, 9.0)).records)
     gaps = np.concatenate((gaps, np.zeros(30)))
     kinds = kinds_of(gaps, np.concatenate((begins, np.full(30, 20.0))))
-    names = (kinds.together, kinds.short, kinds.long, kinds.rare)
-    assert (sum(which(gaps).astype(int) for which in names) == 1).all()
+    of = np.stack([which(gaps) for which in (kinds.together, kinds.short, kinds.long, kinds.rare)])
+    assert (of.sum(axis=0) == 1).all()
 
 
 @pytest.mark.parametrize("in_flight", [1, 8, 40])

@@ -72,11 +72,11 @@ def test_one_kind_of_gap_is_one_part() -> None:
 
 
 def test_the_slowest_are_a_twentieth_and_the_slowest() -> None:
-    e2e = np.arange(100.0)[::-1]
+    e2e = np.arange(100, dtype=np.float64)[::-1]
     which = slowest(e2e)
     assert which is not None
     assert sorted(e2e[which]) == [95, 96, 97, 98, 99]
-    assert slowest(np.arange(19.0)) is None
+    assert slowest(np.arange(19, dtype=np.float64)) is None
 
 
 def test_replies_of_one_chunk_have_no_gaps() -> None:
