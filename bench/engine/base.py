@@ -76,8 +76,8 @@ class RunningEngine(Protocol):
     def compiled_since(self, moment: Since) -> list[Look]:
         """What its caches show that it has compiled since a moment; empty where they are not ours to look into.
 
-        Looks at some thousand files, in a container through a process inside: never while a window is open. Takes
-        seconds at most. What cannot be looked at is said so.
+        Looks at some thousand files, in a container by a process inside: never while a window is open. What cannot be
+        looked at is said to be so (`bench.engine.compiled.CompiledCode`).
         """
         ...
 

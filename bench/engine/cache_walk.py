@@ -51,7 +51,8 @@ def newer(
         cut to 200 letters, and what is no printable ASCII in them is "?".
 
     Raises:
-        OSError: a folder cannot be read. TimeoutError: it takes too long.
+        OSError: a folder cannot be read.
+        TimeoutError: it takes too long; an OSError, too.
     """
     until = time.monotonic() + within_s
     found = [

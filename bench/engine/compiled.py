@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.engine.cache_walk import newer, plain
 from bench.engine.compile_cache import named_caches
-from bench.observe.compiled import FILES_LISTED, Cache, CachePath, WhyNot, check_agrees
+from bench.observe.compiled import FILES_LISTED, Cache, CachePath, Count, WhyNot, check_agrees
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ class Look(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    count: Annotated[int, Field(ge=0)] | None = None
+    count: Count | None = None
     files: Annotated[tuple[WrittenFile, ...], Field(max_length=FILES_LISTED)] = ()
     why_not: WhyNot | None = None
     replica: int | None = None
@@ -70,7 +70,10 @@ class CompiledCode(Protocol):
     """Where an engine keeps compiled code. Two that are equal are one place."""
 
     def since(self, moment: Since) -> Look:
-        """What was written there. Takes `WITHIN_S` or little more at most, and never raises."""
+        """What was written there.
+
+        Never raises. Takes `WITHIN_S` or little more where a disk hangs, a minute where the Docker Engine does.
+        """
         ...
 
 

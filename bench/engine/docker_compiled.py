@@ -92,7 +92,7 @@ def _said(client: docker.DockerClient, container: str, command: Sequence[str]) -
                 break
     finally:
         watchdog.cancel()
-        # What the SDK's `close` closes is a copy: the connection would stay until garbage is collected.
+        # After the SDK's own `close` the connection is open until garbage is collected.
         cast("Any", answer)._response.close()  # noqa: SLF001  there is no public way to it
     if late.is_set():
         raise TimeoutError

@@ -16,6 +16,7 @@ Cache: TypeAlias = Literal[
 ]
 """What keeps its code there: `bench.engine.compile_cache.named_caches`."""
 
+Count: TypeAlias = Annotated[int, Field(ge=0, le=10**9)]
 CachePath: TypeAlias = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")]
 WhyNot: TypeAlias = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[ -~]+$")]
 
@@ -53,7 +54,7 @@ class CompiledFiles(Observed):
     kind: Literal["compiled"] = "compiled"
     point: int
     since: Time
-    count: Annotated[int, Field(ge=0)] | None
+    count: Count | None
     files: Annotated[tuple[CompiledFile, ...], Field(max_length=FILES_LISTED)]
     why_not: WhyNot | None
     replica: Replica = None

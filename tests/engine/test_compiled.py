@@ -96,6 +96,7 @@ def one_file(path: str) -> str:
         json.dumps({"why_not": "x" * 301}),
         '{"count": 0, "and": 1}',
         "{}",
+        json.dumps({"count": 10**4000, "files": [[1, "triton", "x"]] * FILES_LISTED}),
         '{"count": 5}',
         '{"count": 0, "why_not": "both"}',
     ],

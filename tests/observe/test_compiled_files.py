@@ -43,6 +43,7 @@ def test_the_longest_is_no_longer_than_a_line_of_a_report_may_be() -> None:
         {"count": None, "files": []},
         {"why_not": "and yet there is a count"},
         {"count": -1, "files": []},
+        {"count": 10**4000, "files": [FILE] * FILES_LISTED},
         {"count": FILES_LISTED + 1, "files": [FILE] * (FILES_LISTED + 1)},
         {"files": [{**FILE, "path": "x" * 201}]},
         {"files": [{**FILE, "path": "a\u202egnp.exe"}]},
