@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.engine.compiled import FoldersHere
 from bench.engine.own import Begun, RunningOwn, Start
 from bench.errors import StreamproofError
 from bench.explain.doctor.hook import diagnosis_of, known_cause
@@ -33,7 +34,15 @@ def test_a_run_whose_engine_died_names_the_diagnosis_and_the_fix(tmp_path: Path)
     def begin() -> Begun:
         shutil.copy(HELD, log)
         nobody = "http://127.0.0.1:9"
-        return Begun(body=Gone(), base_url=nobody, kind="process", argv=("vllm",), packages_sha256=None, cold=None)
+        return Begun(
+            body=Gone(),
+            base_url=nobody,
+            compiled=FoldersHere(None),
+            kind="process",
+            argv=("vllm",),
+            packages_sha256=None,
+            cold=None,
+        )
 
     start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
     running = RunningOwn(start, begin)
@@ -69,7 +78,15 @@ def test_the_record_of_a_death_while_serving_carries_it(tmp_path: Path) -> None:
     def begin() -> Begun:
         log.write_text("\n".join(s.until("Application startup complete") + s.crashed(s.SERVING, OUT_OF_MEMORY)))
         nobody = "http://127.0.0.1:9"
-        return Begun(body=Gone(), base_url=nobody, kind="process", argv=("vllm",), packages_sha256=None, cold=None)
+        return Begun(
+            body=Gone(),
+            base_url=nobody,
+            compiled=FoldersHere(None),
+            kind="process",
+            argv=("vllm",),
+            packages_sha256=None,
+            cold=None,
+        )
 
     start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
     running = RunningOwn(start, begin)
