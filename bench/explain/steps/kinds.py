@@ -4,30 +4,26 @@ A gap between two chunks of a streamed reply is one step of the engine, as long 
 that also compute somebody's prompt take longer than those that only decode, so that the gaps of a server under load
 have two hills. Whether they do is decided by the gaps alone, on a logarithmic scale, so that no unit matters:
 
-1. Gaps of exactly 0 are chunks of one read. They came together and are no step.
+1. Gaps of 0, as far as a float can tell beside the longest, are chunks of one read. They came together and are no step.
 2. The longest are rare when they came on fewer than `OCCASIONS` occasions and the next shorter gap is not even half as
    long. A standstill of the whole server is one occasion, however many replies waited through it.
-3. The rest is split where the variance between the two groups is largest (Otsu 1979, "A threshold selection method from
-   gray-level histograms"): exactly, over the sorted values instead of a histogram.
+3. The rest is split in two, where there are two groups: `bench.explain.steps.split`.
 4. A lower group with less than `NO_TIME` of the time and no valley above it hides nothing, and only draws the split to
    where no time is: 3. is repeated without it. So it is, valley or not, where `INSTANT` of its gaps go into one of the
    others, as where a server sends every token of a step by itself: these chunks came together, too, and in the end
    whatever is as much shorter than the median of the short kind.
-5. There are two kinds only if a valley lies between the medians of the groups. Of three windows of equal width over a
-   distribution with one hill, the middle one is never the emptiest, whatever the shape of the hill. So: in the emptiest
-   window between the medians there are at most `VALLEY` as many gaps as in each of the windows around them.
-
-Ashman's D (Ashman, Bird, Zepf 1994), often used here, is no test of a split: the halves of one normal distribution have
-D = 2.6, those of a uniform one 3.5, and D > 2 is said to mean two.
+5. Long gaps on fewer than `OCCASIONS` occasions are no kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf
+from math import inf
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
+
+from bench.explain.steps.split import TWICE, OneGroup, split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,33 +31,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Truths = NDArray[np.bool_]
 
-OneKind: TypeAlias = Literal["too few", "no valley", "too alike", "too seldom"]
-"""Why there are not two kinds: fewer than `HILL` gaps make a hill, one hill, medians closer than `TWICE`, or long gaps
-on fewer than `OCCASIONS` occasions."""
+OneKind: TypeAlias = OneGroup | Literal["too seldom"]
+"""Why there are not two kinds: as for `bench.explain.steps.split`, or long gaps on fewer than `OCCASIONS` occasions."""
 
 OCCASIONS: Final = 10
 """Moments, apart from each other, that a kind of gap must have come at: of fewer no percentile says anything."""
-
-HILL: Final = 16
-"""Gaps in a window that make a hill: where 16 are expected, `VALLEY` of them or fewer come by chance once in 2,500."""
-
-VALLEY: Final = 0.25
-"""The most gaps that there may be in a valley, as a share of those on the lower hill. With `HILL` it splits some 1 % of
-samples of a narrow hill with a long tail, the worst case that was found, and fewer of others."""
-
-TWICE: Final = 2.0
-"""A long gap takes at least as long as two short ones: below that, two steps in one chunk look like another kind."""
 
 NO_TIME: Final = 0.01
 """A group with a smaller share of the time is not where the time goes, however many gaps it has."""
 
 INSTANT: Final = 100.0
 """Chunks came together if so many of their gaps, and more, go into one step: no step is as much faster than others."""
-
-_PLACES: Final = 33
-"""Windows that are looked at between two medians: each overlaps the next."""
-_AT_ONCE: Final = 1 << 20
-"""Splits that are tried in one go: memory for a few columns of so many, whatever the number of gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,17 +87,19 @@ def kinds_of(gaps: Floats, begins: Floats) -> Kinds:
         begins: when each began, seconds, shape (n,).
     """
     ordered = np.sort(gaps)
-    first = together = int(np.searchsorted(ordered, 0.0, side="right"))
+    nothing = float(ordered[-1] * np.finfo(np.float64).eps) if len(ordered) else 0.0
+    first = together = int(np.searchsorted(ordered, nothing, side="right"))
     last = _before_rare(ordered[first:], gaps, begins) + first
     rare_s = float(ordered[last]) if last < len(ordered) else inf
     while True:
-        found = _split(ordered[first:last])
+        found = split(ordered[first:last])
         instant = found.ratio >= INSTANT
-        if not _no_time(ordered[first:last], found.lower) or (found.cut_s is not None and not instant):
+        if not _no_time(ordered[first:last], found.lower) or (found.cut is not None and not instant):
             break
         first += found.lower
         together = first if instant else together
-    cut_s, one = found.cut_s, found.one
+    cut_s: float | None = found.cut
+    one: OneKind | None = found.one
     if cut_s is not None and occasions((gaps > cut_s) & (gaps < rare_s), gaps, begins) < OCCASIONS:
         cut_s, one = None, "too seldom"
     short = ordered[together : last if cut_s is None else int(np.searchsorted(ordered, cut_s, side="right"))]
@@ -152,27 +134,6 @@ def occasions(which: Truths, gaps: Floats, begins: Floats, *, enough: int = OCCA
     return found
 
 
-def otsu(ordered: Floats) -> int:
-    """The size of the lower of two groups between which the variance is largest.
-
-    Args:
-        ordered: values in order, at least two, shape (n,).
-
-    Returns:
-        1 to n - 1.
-    """
-    n, sums = len(ordered), np.cumsum(ordered)
-    best, size = -1.0, 1
-    for start in range(1, n, _AT_ONCE):
-        lower = np.arange(start, min(start + _AT_ONCE, n), dtype=np.float64)
-        below = sums[start - 1 : start - 1 + len(lower)]
-        between = lower * (n - lower) * ((sums[-1] - below) / (n - lower) - below / lower) ** 2
-        place = int(np.argmax(between))
-        if between[place] > best:
-            best, size = float(between[place]), start + place
-    return size
-
-
 def _before_rare(ordered: Floats, gaps: Floats, begins: Floats) -> int:
     """How many of the gaps are not rare.
 
@@ -190,51 +151,3 @@ def _before_rare(ordered: Floats, gaps: Floats, begins: Floats) -> int:
 def _no_time(ordered: Floats, lower: int) -> bool:
     """Whether the shortest `lower` of the gaps are some, and hold none of the time to speak of."""
     return lower > 0 and bool(ordered[:lower].sum() < NO_TIME * ordered.sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """What came of splitting some gaps.
-
-    Attributes:
-        cut_s: in the valley; None where there are not two kinds.
-        one: why not.
-        lower: gaps of the lower group, whether or not it is a kind; 0 where nothing was split.
-        ratio: of the two groups' medians.
-    """
-
-    cut_s: float | None
-    one: OneKind | None
-    lower: int = 0
-    ratio: float = 1.0
-
-
-def _split(ordered: Floats) -> _Split:
-    """Splits in two and looks for the valley.
-
-    Args:
-        ordered: gaps above 0 in order, shape (n,).
-    """
-    if len(ordered) < 2 * HILL:
-        return _Split(None, "too few")
-    middle = float(np.median(ordered))
-    logs = np.log(ordered / middle)  # near 0, whatever the unit
-    lower = otsu(logs)
-    low, high = float(np.median(logs[:lower])), float(np.median(logs[lower:]))
-    width, ratio = (high - low) / 3, exp(high - low)
-
-    def around(places: Floats) -> NDArray[np.intp]:
-        ends = np.searchsorted(logs, places + width / 2, side="right")
-        return np.asarray(ends - np.searchsorted(logs, places - width / 2))
-
-    hill = int(around(np.array([low, high])).min())
-    places = np.linspace(low + width, high - width, _PLACES)
-    counts = around(places)
-    if hill < HILL:
-        return _Split(None, "too few", lower, ratio)
-    if counts.min() > VALLEY * hill:
-        return _Split(None, "no valley", lower, ratio)
-    if ratio < TWICE:
-        return _Split(None, "too alike", lower, ratio)
-    emptiest = places[counts == counts.min()]
-    return _Split(middle * exp(float(emptiest[len(emptiest) // 2])), None, lower, ratio)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench.explain.steps.kinds import HILL, OCCASIONS, TWICE
+from bench.explain.steps.kinds import OCCASIONS
+from bench.explain.steps.split import HILL, TWICE
 from bench.report.render import words
 
 if TYPE_CHECKING:

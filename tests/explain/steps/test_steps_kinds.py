@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.explain.steps.kinds import OCCASIONS, kinds_of, occasions, otsu
+from bench.explain.steps.kinds import OCCASIONS, kinds_of, occasions
+from bench.explain.steps.split import otsu
 from tests.explain.steps.schedules import gaps_of, served
 
 if TYPE_CHECKING:
@@ -162,6 +163,14 @@ def test_few_gaps_are_not_told_apart() -> None:
         assert not kinds.short(nothing).any()
 
 
+@pytest.mark.parametrize("gaps", [[1e-320] * 50 + [1e7] * 50, [5e-324] * 99, [0.01] * 99, [1e-9] * 50 + [1e7] * 50])
+def test_no_gaps_are_too_odd_to_be_told_apart(gaps: list[float]) -> None:
+    odd = np.array(gaps)
+    kinds = kinds_of(odd, apart(odd))
+    of = np.stack([which(odd) for which in (kinds.together, kinds.short, kinds.long, kinds.rare)])
+    assert (of.sum(axis=0) == 1).all()
+
+
 def test_long_gaps_of_a_few_moments_are_no_kind() -> None:
     """Nine steps with a prompt: many gaps, but of what nine steps took no percentile says anything."""
     gaps, begins = gaps_of(served(every=130, in_flight=16, jitter=0.05).records)
@@ -198,5 +207,5 @@ def test_otsu_finds_the_best_of_all_splits(values: list[float]) -> None:
 def test_otsu_tries_all_splits_of_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered = np.sort(np.random.default_rng(5).normal(size=1000))
     whole = otsu(ordered)
-    monkeypatch.setattr("bench.explain.steps.kinds._AT_ONCE", 7)
+    monkeypatch.setattr("bench.explain.steps.split._AT_ONCE", 7)
     assert otsu(ordered) == whole
