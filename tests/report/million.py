@@ -88,11 +88,11 @@ def measure(samples: int, folder: Path) -> Took:
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
     command = [sys.executable, "-m", "bench", "verify", str(report), "--key", str(report / files.SIGNER), "--json"]
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=REPOSITORY)
-    said = process.stdout.read() if process.stdout else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    wall_s = time.monotonic() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=REPOSITORY) as process:
+        said = process.stdout.read() if process.stdout else b""
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.monotonic() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != Exit.OK or not json.loads(said)["verified"]:
         raise RuntimeError(f"the report was not verified: {said.decode()}")
     size = sum(path.stat().st_size for path in report.iterdir())
