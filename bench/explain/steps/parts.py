@@ -26,7 +26,7 @@ the last byte."""
 SLOWEST: Final = 0.05
 """Share of the replies that are looked at apart: those that decide a p95."""
 ENOUGH: Final = 20
-"""Values that a p95 of gaps needs, and replies that have a slowest twentieth."""
+"""Values that a p95 needs, and replies that have a slowest twentieth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +38,17 @@ class Part:
         mean_s: seconds of it a reply.
         share: of the mean E2E.
         count: gaps of it a reply; None where it is no gaps.
-        p50_s, p95_s: of one gap; None where there are none, p95 also where there are too few.
+        p50_s, p95_s: of one gap, or of one reply's part; p95 None where there are too few.
         slowest_s: seconds of it in each of the slowest replies; None where there are too few replies.
     """
 
     name: Name
     mean_s: float
     share: float
-    count: float | None = None
-    p50_s: float | None = None
-    p95_s: float | None = None
-    slowest_s: float | None = None
+    count: float | None
+    p50_s: float
+    p95_s: float | None
+    slowest_s: float | None
 
 
 def parts_of(replies: Replies, kinds: Kinds) -> tuple[Part, ...]:
@@ -63,10 +63,14 @@ def parts_of(replies: Replies, kinds: Kinds) -> tuple[Part, ...]:
 
     def plain(name: Name, each: Floats) -> Part:
         seconds = float(each.mean())
+        p50_s, p95_s = _quantiles(each)
         return Part(
             name=name,
             mean_s=seconds,
             share=seconds / mean if mean else 0.0,
+            count=None,
+            p50_s=p50_s,
+            p95_s=p95_s,
             slowest_s=None if slow is None else float(each[slow].mean()),
         )
 
@@ -100,14 +104,20 @@ def _gaps(replies: Replies, kinds: Kinds, slow: Truths | None, mean: float) -> I
         if not len(these):
             continue
         seconds = float(these.sum()) / n
-        low, high = (float(each) for each in np.quantile(these, (0.5, 0.95)))
+        p50_s, p95_s = _quantiles(these)
         of_slow = None if slow is None else these[slow[replies.owners[which]]]
         yield Part(
             name=name,
             mean_s=seconds,
             share=seconds / mean if mean else 0.0,
             count=len(these) / n,
-            p50_s=low,
-            p95_s=high if len(these) >= ENOUGH else None,
+            p50_s=p50_s,
+            p95_s=p95_s,
             slowest_s=None if of_slow is None or slow is None else float(of_slow.sum()) / int(slow.sum()),
         )
+
+
+def _quantiles(values: Floats) -> tuple[float, float | None]:
+    """(p50, p95) of at least one value."""
+    p50, p95 = np.quantile(values, (0.5, 0.95))
+    return float(p50), float(p95) if len(values) >= ENOUGH else None

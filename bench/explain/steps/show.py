@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -70,7 +69,7 @@ def bar(parts: Sequence[Part]) -> Text:
 
 
 def _table(point: PointSteps) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("")
     for name in ("mean", "share", "a reply", "p50", "p95", "slowest 5 %"):
         table.add_column(name, justify="right")
@@ -81,8 +80,8 @@ def _table(point: PointSteps) -> Table:
             words.seconds(part.mean_s),
             words.percent(part.share),
             "" if part.count is None else words.number(part.count),
-            "" if part.count is None else words.seconds(part.p50_s),
-            "" if part.count is None else words.seconds(part.p95_s),
+            words.seconds(part.p50_s),
+            words.seconds(part.p95_s),
             words.seconds(part.slowest_s),
         )
     slowest = words.seconds(point.slowest_e2e_s)

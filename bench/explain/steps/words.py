@@ -27,9 +27,9 @@ NAMES: Final[dict[Name, str]] = {
 }
 
 ONE: Final[dict[OneKind, str]] = {
-    "too few": f"too few gaps to tell two kinds apart: a kind shows by {HILL} about its median",
-    "no valley": "no valley between shorter and longer ones: no step waits for a prompt, most do, or they take all "
-    "lengths of time",
+    "too few": f"too few to tell two kinds apart (about the median of each must lie {HILL})",
+    "no valley": "no valley between shorter and longer ones (no step has a prompt, most have one, or they are of all "
+    "lengths)",
     "too alike": f"the longer half takes less than {TWICE:g} times as long as the shorter",
     "too seldom": f"longer ones came on fewer than {OCCASIONS} occasions",
 }
@@ -58,7 +58,7 @@ def notes(point: PointSteps) -> Iterator[str]:
     if kinds is not None and kinds.cut_s is not None:
         yield f"Long gaps are those over {words.seconds(kinds.cut_s)}, in the valley between the two kinds."
     elif kinds is not None and kinds.one is not None:
-        yield f"One kind of gap: {ONE[kinds.one]}."
+        yield f"Gaps are of one kind: {ONE[kinds.one]}."
     yield from _floors(point)
     if point.stood is not None:
         stood = point.stood.standstill

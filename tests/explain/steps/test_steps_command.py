@@ -24,7 +24,7 @@ from bench.explain.steps.parts import Name, Part
 from bench.explain.steps.show import CELLS, bar, shown
 from bench.records import Outcome
 from bench.report import folder_files as files
-from tests.explain.steps.schedules import LONG_S, report, served
+from tests.explain.steps.schedules import LONG_S, TTFT_S, report, served
 from tests.report.factories import DRAIN, STEADY, healthy_records, make_failure, make_recipe, make_record
 from tests.report.make_bomb import BOMB
 
@@ -69,6 +69,7 @@ def test_the_replies_of_the_window_are_taken_apart(measured: Signed) -> None:
     assert point.e2e_s == pytest.approx(sum(part.mean_s for part in point.parts), abs=1e-9)
     assert point.e2e_s == pytest.approx(measured.report.points[0].e2e.mean, abs=1e-9)
     parts = {part.name: part for part in point.parts}
+    assert (parts["first token"].p50_s, parts["first token"].p95_s) == pytest.approx((TTFT_S, TTFT_S))
     assert (parts["long"].count or 0) * n == pytest.approx(SERVED.long_gaps - (parts["rare"].count or 0) * n)
     assert point.stood is not None
     assert point.stood.standstill.seconds == pytest.approx(9.2)
@@ -125,7 +126,7 @@ def test_scripts_get_the_same(measured: Signed) -> None:
 def test_a_smooth_server_is_said_to_be_one(tmp_path: Path) -> None:
     analysis = analyse(report(tmp_path, served(every=0).records).path)
     text = printed(analysis, 100)
-    assert "One kind of gap: no valley" in text
+    assert "Gaps are of one kind: no valley" in text
     assert "long gaps" not in text
     assert "No floors: " in text
 
@@ -145,16 +146,23 @@ def test_a_point_without_a_complete_reply_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits_the_terminal(measured: Signed, width: int) -> None:
-    lines = printed(analyse(measured.path), width).splitlines()
+    analysis = analyse(measured.path)
+    tiny = Part(name="together", mean_s=8.31e-7, share=0, count=0.0167, p50_s=4.98e-5, p95_s=4.98e-5, slowest_s=1.01e-5)
+    point = replace(analysis.points[0], parts=(*analysis.points[0].parts, tiny))
+    lines = printed(replace(analysis, points=(point,)), width).splitlines()
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)  # nothing is cut off
+    assert any("0.000831 ms" in line and "0.0101 ms" in line for line in lines)  # nor broken
     assert sum(line.startswith("▒") and len(line.rstrip()) == CELLS for line in lines) == 1
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (0.999, 0.0005, 0.0005), (1.0, -1e-9)])
 def test_the_bar_is_always_full(shares: tuple[float, ...]) -> None:
     names: tuple[Name, ...] = ("first token", "long", "short")
-    parts = [Part(name=name, mean_s=share, share=share) for name, share in zip(names, shares, strict=False)]
+    parts = [
+        Part(name=name, mean_s=share, share=share, count=1, p50_s=share, p95_s=None, slowest_s=None)
+        for name, share in zip(names, shares, strict=False)
+    ]
     assert len(bar(parts).plain) == CELLS
 
 

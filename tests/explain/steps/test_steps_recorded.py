@@ -59,8 +59,8 @@ def part(point: PointSteps, name: Name) -> Part:
 def test_figures_are_those_that_were_found_by_hand(hand: ByHand, tmp_path: Path) -> None:
     point = analyse(unpacked(hand.archive, hand.report, tmp_path)).points[0]
     long, short = part(point, "long"), part(point, "short")
-    assert (short.p50_s or 0) * 1000 == pytest.approx(hand.short_ms, abs=0.05)
-    assert (long.p50_s or 0) * 1000 == pytest.approx(hand.long_ms, abs=0.05)
+    assert short.p50_s * 1000 == pytest.approx(hand.short_ms, abs=0.05)
+    assert long.p50_s * 1000 == pytest.approx(hand.long_ms, abs=0.05)
     assert long.count == pytest.approx(hand.long_gaps, abs=0.15)
     assert sum(each.mean_s for each in point.parts) == pytest.approx(point.e2e_s, abs=1e-9)
     assert point.known.floors is not None
@@ -80,8 +80,8 @@ def test_a_compilation_in_the_window_is_a_standstill_and_no_kind(report: str, se
     assert point.stood.standstill.seconds == pytest.approx(seconds, abs=0.05)
     assert point.stood.standstill.in_flight == 16
     assert part(point, "rare").p50_s == pytest.approx(point.stood.standstill.seconds, rel=0.01)
-    assert (part(point, "long").p50_s or 0) * 1000 == pytest.approx(87, abs=1)
-    assert (part(point, "short").p50_s or 0) * 1000 == pytest.approx(8.4, abs=0.05)
+    assert part(point, "long").p50_s * 1000 == pytest.approx(87, abs=1)
+    assert part(point, "short").p50_s * 1000 == pytest.approx(8.4, abs=0.05)
 
 
 def test_one_request_at_a_time_waits_for_nobodys_prompt() -> None:

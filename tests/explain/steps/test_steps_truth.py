@@ -63,7 +63,7 @@ def test_scripted_steps_are_found(truth: TruthServer, tmp_path: Path) -> None:
     parts = {part.name: part for part in point.parts}
     counted = sum((parts[name].count or 0) * point.replies for name in ("long", "rare") if name in parts)
     assert counted == pytest.approx((gaps > point.kinds.cut_s).sum(), rel=0.02)
-    assert (parts["long"].p50_s or 0) == pytest.approx(np.median(gaps[gaps > point.kinds.cut_s]), rel=0.05)
-    assert (parts["short"].p50_s or 0) == pytest.approx(np.median(gaps[gaps <= point.kinds.cut_s]), rel=0.1)
+    assert parts["long"].p50_s == pytest.approx(np.median(gaps[gaps > point.kinds.cut_s]), rel=0.05)
+    assert parts["short"].p50_s == pytest.approx(np.median(gaps[gaps <= point.kinds.cut_s]), rel=0.1)
     assert len(gaps_of(seen.window)[0]) == len(SCRIPT) * point.replies
     assert sum(part.mean_s for part in point.parts) == pytest.approx(point.e2e_s, abs=1e-9)
