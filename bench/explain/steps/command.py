@@ -7,11 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 from bench.errors import Exit
 from bench.explain.steps.analysis import analyse
 from bench.explain.steps.as_json import as_data
 from bench.explain.steps.show import shown
+from bench.report.verify_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,7 @@ def steps(folder: Path, *, as_json: bool = False) -> Exit:
     """
     # On a terminal only: a large report takes a while, and a script wants none of it.
     with Console(stderr=True).status("") as status:
-        analysis = analyse(folder, progress=status.update)
+        analysis = analyse(folder, progress=lambda text: status.update(Text(printable(text, 120))))
     if as_json:
         sys.stdout.write(json.dumps(as_data(analysis), indent=2, allow_nan=False) + "\n")
     else:

@@ -174,6 +174,17 @@ def test_what_a_report_names_commands_no_terminal(measured: Signed) -> None:
     assert "[red]x" in text
 
 
+def test_what_a_report_names_is_no_markup_while_it_is_read(measured: Signed, tmp_path: Path) -> None:
+    folder = measured.copy(tmp_path / "copy").path
+    (folder / files.ATTESTATION).unlink()
+    raw = json.loads((folder / files.REPORT).read_bytes())
+    raw["points"][0]["label"] = "[/x]"
+    (folder / files.REPORT).write_bytes(files.canonical_json(raw))
+    result = CliRunner().invoke(app, ["steps", str(folder)])
+    assert result.exit_code == 0, result.exception
+    assert "[/x]: " in result.output
+
+
 @pytest.mark.parametrize("name", [files.OBSERVATIONS, files.RECIPE, files.REPORT, files.RECORDS])
 def test_a_report_that_was_edited_is_refused(measured: Signed, tmp_path: Path, name: str) -> None:
     path = measured.copy(tmp_path / "copy").path / name
