@@ -24,6 +24,8 @@ from bench.explain.steps.parts import Name, Part
 from bench.explain.steps.show import CELLS, bar, shown
 from bench.records import Outcome
 from bench.report import folder_files as files
+from tests.explain.compare.sides import REQUESTS
+from tests.explain.compare.sides import report as several_runs
 from tests.explain.steps.schedules import LONG_S, TTFT_S, report, served
 from tests.report.factories import DRAIN, STEADY, healthy_records, make_failure, make_recipe, make_record
 from tests.report.make_bomb import BOMB
@@ -296,3 +298,11 @@ def test_healthy_reports_of_other_tests_can_be_read(tmp_path: Path) -> None:
     """Two chunks a reply: one gap each, all alike."""
     analysis = analyse(report(tmp_path, healthy_records((0.5,) * 200)).path)
     assert [part.name for part in analysis.points[0].parts] == ["client", "first token", "gaps", "end"]
+
+
+def test_runs_are_taken_together_and_a_standstill_names_its_run(tmp_path: Path) -> None:
+    analysis = analyse(several_runs(tmp_path, runs=2).path)
+    assert [(point.runs, point.replies) for point in analysis.points] == [(2, 2 * REQUESTS)] * 2
+    point = analysis.points[0]
+    assert point.stood is not None
+    assert f"into the window of run {point.stood.run}, " in printed(analysis, 120)
