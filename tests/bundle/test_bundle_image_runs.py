@@ -41,7 +41,7 @@ def here(standin_image: str, docker_client: docker.DockerClient) -> Iterator[Mad
     """What an engine's caches are made with that runs in the stand-in's image here; no volume of it is left."""
     described = made_with(
         RECIPE,
-        fingerprint=plan_run(RECIPE, image_digest=standin_image).fingerprint,
+        fingerprint=plan_run(RECIPE, image_digest=standin_image).engine_fingerprint,
         engine="docker",
         machine=describe_environment(REPOSITORY),
         gpus=(),
@@ -108,7 +108,7 @@ def test_it_runs_warm_on_a_host_that_was_never_online(  # noqa: PLR0917  fixture
     # A machine that is busy with other tests may spoil the measurement: that it is whole is what is shown here.
     assert ran.returncode in (Exit.OK, Exit.CLAIM_FAILED, Exit.INVALID), ran.stderr
     (report,) = (reports / "cpu").iterdir()
-    assert report.name.endswith(here.fingerprint[:12])
+    assert report.name.endswith(plan_run(RECIPE, image_digest=standin_image).fingerprint[:12])
     assert json.loads((report / files.REPORT).read_bytes())["partial"] is False
     seen = [json.loads(line) for line in (report / files.OBSERVATIONS).read_text().splitlines()]
     (started,) = [line for line in seen if line["kind"] == "engine_started"]
