@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 USABLE: Final = 0.98
 """Of a card, by all engines together."""
 
-GROWTH: Final = round(4.5 * GIB)
-GROWTH_WITH_DRAFTS: Final = round(9.5 * GIB)
+GROWTH: Final = 12 * GIB
 """Bytes that an engine takes under load beside what preflight plans: graphs, kernels' workspaces, what its allocator
-keeps. On an H200 at 16 requests in flight (evidence/h200/two-cards-20261130): 73.0 GiB with MTP, of them 34.1 weights
-and 29.3 cache, where 0.8 were planned beside; 46.5 GiB an engine, of three without, of them 33.3 and 8.3."""
+keeps for itself and does not give back to others. On H200s at 16 requests in flight (evidence/h200/two-cards-20261130,
+attribution-20261130), beside weights and cache: 9.6 and 10.6 GiB with MTP; 4.9 and 10.8 without, and 14.1 with steps of
+16,384 tokens; 0.7, 0.7 and 2.5 of these were planned."""
 
 _SHARE: Final = "engine.flags.gpu_memory_utilization"
 _CACHE: Final = "engine.flags.kv_cache_memory_bytes"
@@ -76,7 +76,8 @@ def shares(
             raise UsageError(
                 f"{smallest} does not fit into {share:g} of the card: {-left[smallest] / GIB:.1f} GiB are missing, and "
                 "then its KV cache.",
-                remedy="Fewer engines --at-once, or leave its factor out with --factors.",
+                remedy="Fewer engines --at-once, or leave its factor out with --factors. Or give the size of the caches, "
+                "and take the risk that one engine's growth is another's death: --kv-gib 6",
             )
         why = f"{why}; the same for all, and what the share leaves {smallest}"
     else:
@@ -86,9 +87,8 @@ def shares(
 
 def _left(name: str, recipe: Recipe) -> int:
     """Bytes of the share that are left for the KV cache."""
-    growth = GROWTH_WITH_DRAFTS if "speculative_config" in recipe.engine.flags else GROWTH
     try:
-        return plan(recipe, offline=True).budget.available - growth
+        return plan(recipe, offline=True).budget.available - GROWTH
     except StreamproofError as error:
         raise UsageError(
             f"nobody can say what {name} leaves for its KV cache: {error.message}", remedy="Give its size: --kv-gib 6"
