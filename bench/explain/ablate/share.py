@@ -76,8 +76,8 @@ def shares(
             raise UsageError(
                 f"{smallest} does not fit into {share:g} of the card: {-left[smallest] / GIB:.1f} GiB are missing, and "
                 "then its KV cache.",
-                remedy="Fewer engines --at-once, or leave its factor out with --factors. Or give the size of the caches, "
-                "and take the risk that one engine's growth is another's death: --kv-gib 6",
+                remedy="Fewer engines --at-once, or leave its factor out with --factors. Or give the size of the "
+                "caches, and take the risk that one engine's growth is another's death: --kv-gib 6",
             )
         why = f"{why}; the same for all, and what the share leaves {smallest}"
     else:
