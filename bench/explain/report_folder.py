@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from bench.errors import StreamproofError, UsageError
 from bench.report import folder_files as files
 from bench.report.model import SCHEMA_VERSION, Report
 from bench.report.verify_json import HostileJsonError, strict_loads
+from bench.report.verify_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +52,9 @@ def read_report(folder: Path) -> Report:
         return Report.model_validate(stored)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise StreamproofError(f"{path} is no report: {where} is not right.", remedy=_EDITED) from error
+        raise StreamproofError(
+            f"{path} is no report: {where} is not right.", remedy=_other_version(stored) or _EDITED
+        ) from error
 
 
 def read_signed(folder: Path, name: str) -> bytes:
@@ -73,6 +77,15 @@ def read_signed(folder: Path, name: str) -> bytes:
 
 
 _EDITED = "It was changed or damaged after it was written."
+
+
+def _other_version(stored: dict[str, Any]) -> str:
+    """What to do where the report says that another version than this one made it; empty where it does not."""
+    producer, own = stored.get("producer"), version("streamproof")
+    made = producer.get("version") if isinstance(producer, dict) else None
+    if not isinstance(made, str) or made == own:
+        return ""
+    return f"streamproof {printable(made, 40)} made it and this is {own}: use that version."
 
 
 def _signed_digests(folder: Path) -> Mapping[str, str]:

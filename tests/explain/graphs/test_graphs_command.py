@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,22 @@ def test_a_report_of_a_newer_schema_is_refused(measured: Signed, tmp_path: Path)
     (copy.path / files.ATTESTATION).unlink()
     with pytest.raises(UsageError, match=r"schema '2\.0'"):
         analyse(copy.path, graphs=None, miss_tokens=0)
+
+
+@pytest.mark.parametrize(("made", "says"), [("0.1.0", r"streamproof 0\.1\.0 made it"), (None, "changed or damaged")])
+def test_a_report_that_another_version_made_is_not_called_damaged(
+    measured: Signed, tmp_path: Path, made: str | None, says: str
+) -> None:
+    copy = measured.copy(tmp_path / "copy")
+    path = copy.path / files.REPORT
+    stored = json.loads(path.read_bytes())
+    del stored["points"][0]["between_runs"]
+    stored["producer"]["version"] = made or version("streamproof")
+    path.write_bytes(files.canonical_json(stored))
+    (copy.path / files.ATTESTATION).unlink()
+    with pytest.raises(StreamproofError, match=r"points\.0\.between_runs is not right") as refused:
+        analyse(copy.path, graphs=None, miss_tokens=0)
+    assert re.search(says, refused.value.remedy)
 
 
 @pytest.mark.parametrize(
