@@ -129,8 +129,8 @@ def recompute(folder: Path) -> tuple[Evidence, Report]:
     """
     with HostileFolder(folder) as opened:
         contents = {name: opened.read(name) for name in files.EVIDENCE}
-    with _bounded():
-        evidence = _read_evidence(contents)
+    with bounded():
+        evidence = read_evidence(contents)
         with _computing():
             return evidence, build_report(evidence)
 
@@ -165,7 +165,7 @@ class _Check:
         self.passed.append(SIGNATURE)
         contents = _check_digests(folder, names, attested)
         self.passed.append(DIGESTS)
-        with _bounded():
+        with bounded():
             self._compute(folder, names, contents, attested, trusted)
 
     def _compute(
@@ -176,7 +176,7 @@ class _Check:
         attested: Attested,
         trusted: Mapping[str, TrustedKey],
     ) -> None:
-        self.evidence = evidence = _read_evidence(contents)
+        self.evidence = evidence = read_evidence(contents)
         self.passed.append(EVIDENCE)
         self.report = _check_figures(contents[files.REPORT], evidence, attested)
         self.passed.append(FIGURES)
@@ -232,8 +232,15 @@ def _check_digests(folder: HostileFolder, names: tuple[str, ...], attested: Atte
     return contents
 
 
-def _read_evidence(contents: dict[str, bytes]) -> Evidence:
-    """The evidence; its records, most of a large report, are in memory once only."""
+def read_evidence(contents: dict[str, bytes]) -> Evidence:
+    """The evidence; its records, most of a large report, are in memory once only.
+
+    Args:
+        contents: of the files of evidence, by name; the records are taken out. Anybody may have made them.
+
+    Raises:
+        RefusedError: it is none that a measurement could have left.
+    """
     records = read_hostile_records(contents.pop(files.RECORDS))
     check_recipe_text(contents[files.RECIPE])
     check_observations(contents[files.OBSERVATIONS])
@@ -294,8 +301,12 @@ def _computing() -> Iterator[None]:
 
 
 @contextmanager
-def _bounded() -> Iterator[None]:
-    """No evidence takes more memory and time than this, whatever it does."""
+def bounded() -> Iterator[None]:
+    """No evidence takes more memory and time than this, whatever it does.
+
+    Raises:
+        RefusedError: it would.
+    """
     try:
         with memory_for(MEMORY_BYTES), cpu_time(CPU_S):
             yield

@@ -171,8 +171,7 @@ def event(kind: str, t: float, *, run: int = 0, line_number: int | None = 7) -> 
     )
 
 
-@pytest.mark.parametrize("kind", ["jit", "graph_capture"])
-@pytest.mark.parametrize(
+while_window_requests_are_open = pytest.mark.parametrize(
     ("t", "verdict"),
     [
         (STEADY - 0.1, "kept"),
@@ -182,6 +181,10 @@ def event(kind: str, t: float, *, run: int = 0, line_number: int | None = 7) -> 
         (DRAIN + 0.3, "kept"),
     ],
 )
+
+
+@pytest.mark.parametrize("kind", ["jit", "graph_capture"])
+@while_window_requests_are_open
 def test_compiling_while_window_requests_are_open_breaks_it(kind: str, t: float, verdict: str) -> None:
     records = healthy_records([0.7] * 200)
     assert max(record.done_s for record in records) == pytest.approx(DRAIN + 0.2)
@@ -244,16 +247,7 @@ def compiled(
 KERNEL = "cache/kernel.fp8_gemm.0123/kernel.cu"
 
 
-@pytest.mark.parametrize(
-    ("t", "verdict"),
-    [
-        (STEADY - 0.1, "kept"),
-        (STEADY, "broken"),
-        (DRAIN - 0.1, "broken"),
-        (DRAIN + 0.19, "broken"),  # the last request of the window is still open
-        (DRAIN + 0.3, "kept"),
-    ],
-)
+@while_window_requests_are_open
 def test_a_kernel_that_no_log_tells_of_breaks_it(t: float, verdict: str) -> None:
     records = healthy_records([0.7] * 200)
     assert only(rules_engine.nothing_compiled(measured(compiled((t, KERNEL)), records=records))).verdict == verdict

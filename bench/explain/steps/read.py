@@ -16,14 +16,10 @@ import pyarrow as pa
 from bench.errors import StreamproofError, UsageError
 from bench.explain.report_folder import read_report, read_signed
 from bench.report import folder_files as files
-from bench.report.folder_evidence import evidence_of
+from bench.report import verify
 from bench.report.measurement import Measurement
 from bench.report.table import read_parquet
-from bench.report.verify_bounds import CPU_S, MEMORY_BYTES, OutOfTimeError, cpu_time, memory_for
 from bench.report.verify_files import HostileFolder, RefusedError
-from bench.report.verify_lines import check_observations, check_recipe_text, check_values
-from bench.report.verify_parquet import read_hostile_records
-from bench.report.verify_work import check_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,49 +55,36 @@ def read(folder: Path) -> Source:
 
     Raises:
         UsageError: no report is there, or it is of another schema.
-        StreamproofError: it was changed after it was signed, or is none that a measurement could have left.
+        StreamproofError: it was changed after it was signed.
+        RefusedError: it is none that a measurement could have left.
     """
     if not (folder / files.REPORT).is_file():
         raise UsageError(
             f"{folder} holds no {files.REPORT}.",
             remedy=f"Name the folder of a report. If its run was cut off: just finish {folder}",
         )
-    try:
-        _look_at(folder)
-        report = read_report(folder)
-        raw = {name: read_signed(folder, name) for name in files.EVIDENCE}
-        records = read_hostile_records(raw[files.RECORDS])
-        check_recipe_text(raw[files.RECIPE])
-        check_observations(raw[files.OBSERVATIONS])
-        evidence = evidence_of(raw[files.RECIPE], raw[files.ENVIRONMENT], raw[files.OBSERVATIONS], records)
-        check_values(evidence.recipe, evidence.environment)
-        check_work(evidence)
-    except RefusedError as error:
-        told = "; ".join(f"{finding.file} {finding.reason}" for finding in error.findings[:3])
-        raise StreamproofError(f"{folder} cannot be read: {told}.", remedy=_DAMAGED) from error
-    source = cast("BinaryIO", pa.BufferReader(raw.pop(files.RECORDS)))
-    chunk_s = read_parquet(source, [_CHUNKS]).column(_CHUNKS)
+    _look_at(folder)
+    report = read_report(folder)
+    raw = {name: read_signed(folder, name) for name in files.EVIDENCE}
+    records = pa.BufferReader(raw[files.RECORDS])
+    evidence = verify.read_evidence(raw)
+    chunk_s = read_parquet(cast("BinaryIO", records), [_CHUNKS]).column(_CHUNKS)
     return Source(recipe=evidence.recipe, report=report, measurement=Measurement.of(evidence), chunk_s=chunk_s)
 
 
 @contextmanager
 def bounded(folder: Path) -> Iterator[None]:
-    """No report takes more memory and time than a verification may.
+    """No report takes more memory and time than a verification may, and what one would refuse is refused.
 
     Raises:
-        StreamproofError: it would.
+        StreamproofError: it is.
     """
     try:
-        with memory_for(MEMORY_BYTES), cpu_time(CPU_S):
+        with verify.bounded():
             yield
-    except MemoryError as error:
-        raise StreamproofError(
-            f"{folder} needs more than {MEMORY_BYTES >> 30} GiB of memory.", remedy="Reports need far less."
-        ) from error
-    except OutOfTimeError as error:
-        raise StreamproofError(
-            f"{folder} needs more than {CPU_S / 60:.0f} minutes of CPU time.", remedy="Reports need far less."
-        ) from error
+    except RefusedError as error:
+        told = "; ".join(f"{finding.file} {finding.reason}" for finding in error.findings[:3])
+        raise StreamproofError(f"{folder} cannot be read: {told}.", remedy=_DAMAGED) from error
 
 
 def _look_at(folder: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,10 +13,9 @@ from bench.report import folder_files as files
 from bench.report import verify as verify_module
 from tests.explain.compare.sides import report
 from tests.report.greedy import JUST_WITHIN, long_prompts
-from tests.report.make_bomb import BOMB
+from tests.report.harm import EVERYWHERE, Hostile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.report.folders import Signed
@@ -29,31 +26,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Signed:
     return report(tmp_path_factory.mktemp("honest"), runs=1)
 
 
-def endless(folder: Path) -> None:
-    (folder / files.ENVIRONMENT).unlink()
-    (folder / files.ENVIRONMENT).symlink_to("/dev/zero")
-
-
-def never_opened(folder: Path) -> None:
-    (folder / files.OBSERVATIONS).unlink()
-    os.mkfifo(folder / files.OBSERVATIONS)
-
-
 def no_report(folder: Path) -> None:
     (folder / files.REPORT).unlink()
     os.mkfifo(folder / files.REPORT)
 
 
-def too_large(folder: Path) -> None:
-    os.truncate(folder / files.RECIPE, (1 << 20) + 1)
-
-
 def key_of_many_parts(folder: Path) -> None:
     (folder / files.RECIPE).write_bytes(b"a" + b".a" * 500_000 + b" = 1\n")
-
-
-def bomb(folder: Path) -> None:
-    shutil.copy(BOMB, folder / files.RECORDS)
 
 
 def trillion_tokens(folder: Path) -> None:
@@ -65,21 +44,12 @@ def commands_terminal(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"{", b'{"x": "\\u001b[2J", ', 1))
 
 
-@dataclass(frozen=True)
-class Hostile:
-    make: Callable[[Path], None]
-    why: str
-
-
 @pytest.mark.parametrize(
     "hostile",
     [
-        Hostile(endless, r"environment\.json cannot be opened: Too many levels of symbolic links"),
-        Hostile(never_opened, r"observations\.jsonl is no plain file"),
+        *EVERYWHERE,
         Hostile(no_report, r"holds no report\.json"),
-        Hostile(too_large, r"recipe\.resolved\.toml is larger than 1,024 KiB"),
         Hostile(key_of_many_parts, r"recipe\.resolved\.toml line 1 has more than 200 dots"),
-        Hostile(bomb, r"requests\.parquet unpacks to far more than it claims"),
         Hostile(trillion_tokens, r"requests\.parquet names prompts and replies of .* cache blocks"),
         Hostile(commands_terminal, r"environment\.json holds characters that a terminal obeys"),
     ],

@@ -28,21 +28,23 @@ class Gone:
         pass
 
 
+GONE = Begun(
+    body=Gone(),
+    base_url="http://127.0.0.1:9",  # nobody's
+    compiled=FoldersHere(None),
+    kind="process",
+    argv=("vllm",),
+    packages_sha256=None,
+    cold=None,
+)
+
+
 def test_a_run_whose_engine_died_names_the_diagnosis_and_the_fix(tmp_path: Path) -> None:
     log = tmp_path / "engine-0.log"
 
     def begin() -> Begun:
         shutil.copy(HELD, log)
-        nobody = "http://127.0.0.1:9"
-        return Begun(
-            body=Gone(),
-            base_url=nobody,
-            compiled=FoldersHere(None),
-            kind="process",
-            argv=("vllm",),
-            packages_sha256=None,
-            cold=None,
-        )
+        return GONE
 
     start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
     running = RunningOwn(start, begin)
@@ -77,16 +79,7 @@ def test_the_record_of_a_death_while_serving_carries_it(tmp_path: Path) -> None:
 
     def begin() -> Begun:
         log.write_text("\n".join(s.until("Application startup complete") + s.crashed(s.SERVING, OUT_OF_MEMORY)))
-        nobody = "http://127.0.0.1:9"
-        return Begun(
-            body=Gone(),
-            base_url=nobody,
-            compiled=FoldersHere(None),
-            kind="process",
-            argv=("vllm",),
-            packages_sha256=None,
-            cold=None,
-        )
+        return GONE
 
     start = Start(model="m", log=log, ready_timeout_s=60.0, run=0, clock=time.monotonic)
     running = RunningOwn(start, begin)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -24,14 +22,14 @@ from bench.explain.steps.parts import Name, Part
 from bench.explain.steps.show import CELLS, bar, shown
 from bench.records import Outcome
 from bench.report import folder_files as files
+from bench.report import verify
 from tests.explain.compare.sides import REQUESTS
 from tests.explain.compare.sides import report as several_runs
 from tests.explain.steps.schedules import LONG_S, TTFT_S, report, served
 from tests.report.factories import DRAIN, STEADY, healthy_records, make_failure, make_recipe, make_record
-from tests.report.make_bomb import BOMB
+from tests.report.harm import EVERYWHERE, Hostile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.report.folders import Signed
@@ -218,42 +216,15 @@ def test_chunks_out_of_order_are_refused(measured: Signed, tmp_path: Path) -> No
         analyse(folder)
 
 
-def endless(folder: Path) -> None:
-    (folder / files.ENVIRONMENT).unlink()
-    (folder / files.ENVIRONMENT).symlink_to("/dev/zero")
-
-
-def never_opened(folder: Path) -> None:
-    (folder / files.OBSERVATIONS).unlink()
-    os.mkfifo(folder / files.OBSERVATIONS)
-
-
 def endless_signature(folder: Path) -> None:
     (folder / files.ATTESTATION).symlink_to("/dev/zero")
-
-
-def too_large(folder: Path) -> None:
-    os.truncate(folder / files.RECIPE, (1 << 20) + 1)
-
-
-def bomb(folder: Path) -> None:
-    shutil.copy(BOMB, folder / files.RECORDS)
-
-
-@dataclass(frozen=True)
-class Hostile:
-    make: Callable[[Path], None]
-    why: str
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
-        Hostile(endless, r"environment\.json cannot be opened: Too many levels of symbolic links"),
+        *EVERYWHERE,
         Hostile(endless_signature, "cannot be opened: Too many levels of symbolic links"),
-        Hostile(never_opened, r"observations\.jsonl is no plain file"),
-        Hostile(too_large, r"recipe\.resolved\.toml is larger than 1,024 KiB"),
-        Hostile(bomb, r"requests\.parquet unpacks to far more than it claims"),
     ],
     ids=lambda each: each.make.__name__,
 )
@@ -266,7 +237,7 @@ def test_what_is_made_to_do_harm_is_refused(measured: Signed, hostile: Hostile, 
 
 
 def test_no_report_takes_longer_than_a_verification_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_module, "CPU_S", 0.001)
+    monkeypatch.setattr(verify, "CPU_S", 0.001)
     with pytest.raises(StreamproofError, match="CPU time"), read_module.bounded(tmp_path):
         work()
 
@@ -278,7 +249,7 @@ def work() -> None:
 
 
 def test_no_report_takes_more_memory_than_a_verification_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_module, "MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(verify, "MEMORY_BYTES", 1 << 20)
     with pytest.raises(StreamproofError, match="of memory"), read_module.bounded(tmp_path):
         bytearray(1 << 30)
 
