@@ -7,6 +7,7 @@ The rules and their sources are in `bench.workload.prefix_cache_rules`. Requests
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -65,6 +66,11 @@ class PrefixCacheModel:
         """Cached blocks that were given up for others so far; while it is 0, capacity has changed no hit."""
         return self._pool.evicted
 
+    @property
+    def used(self) -> int:
+        """Blocks that a request holds or a lookup can find."""
+        return self._pool.used
+
     def serve(self, segments: Sequence[Segment], output_tokens: int) -> Prefill:
         """Serve one request from its lookup to its last token.
 
@@ -76,7 +82,19 @@ class PrefixCacheModel:
             How its prompt was computed.
 
         Raises:
-            StreamproofError: the request alone does not fit the pool.
+            StreamproofError: the request does not fit the pool beside those that run.
+        """
+        running = self.begin(segments, output_tokens)
+        running.end()
+        return running.prefill
+
+    def begin(self, segments: Sequence[Segment], output_tokens: int) -> Running:
+        """Look a request up, compute its prompt and its first token's successor, and let it run.
+
+        Args and errors: as of `serve`.
+
+        Returns:
+            The running request. It holds its blocks until its `end`.
         """
         self._served += 1
         prompt_tokens = sum(segment.tokens for segment in segments)
@@ -88,10 +106,35 @@ class PrefixCacheModel:
         ends = tuple(self.rules.prefill_ends(prompt_tokens, hit, match))
         for start, end in pairwise((hit, *ends)):
             request.compute(start, end)
-        for end in _decode_ends(prompt_tokens, output_tokens, self.rules):
-            request.compute(end - 1, end, drafts=self.rules.draft_tokens)
-        request.finish()
-        return Prefill(hit, ends)
+        running = Running(Prefill(hit, ends), request, _decode_ends(prompt_tokens, output_tokens, self.rules))
+        running.decode(1)
+        return running
+
+
+class Running:
+    """A request that was begun and has not ended.
+
+    Args:
+        prefill: how its prompt was computed.
+        request: what it holds.
+        decode_ends: the decoding steps that change that.
+    """
+
+    def __init__(self, prefill: Prefill, request: _Request, decode_ends: list[int]) -> None:
+        self.prefill = prefill
+        self._request = request
+        self._decode_ends = deque(decode_ends)
+
+    def decode(self, steps: int) -> None:
+        """At most so many of the decoding steps that change what it holds."""
+        for _ in range(min(steps, len(self._decode_ends))):
+            end = self._decode_ends.popleft()
+            self._request.compute(end - 1, end, drafts=self._request.rules.draft_tokens)
+
+    def end(self) -> None:
+        """All that are left; then it lets go of everything."""
+        self.decode(len(self._decode_ends))
+        self._request.finish()
 
 
 def predict_prefills(prompts: Iterable[tuple[Sequence[Segment], int]], rules: CacheRules) -> list[Prefill]:
@@ -117,7 +160,7 @@ class _Request:
     """What one running request holds: attention blocks, and per group of recurrent layers its last states."""
 
     def __init__(self, rules: CacheRules, pool: BlockPool, names: PromptNames, prompt_tokens: int) -> None:
-        self._rules = rules
+        self.rules = rules
         self._pool = pool
         self._names = names
         self._prompt_tokens = prompt_tokens
@@ -131,11 +174,11 @@ class _Request:
 
     def look_up(self) -> tuple[int, int]:
         """Find and take what is cached: (hit, attention match) in tokens."""
-        size = self._rules.block_size
+        size = self.rules.block_size
         found, blocks = self._find_attention()
-        hit = match = self._rules.match(found)
-        while self._rules.hybrid and hit and not self._take_states(hit):
-            hit -= self._rules.unit
+        hit = match = self.rules.match(found)
+        while self.rules.hybrid and hit and not self._take_states(hit):
+            hit -= self.rules.unit
         self._attention = blocks[: math.ceil(hit / size)]
         for block in self._attention:
             self._pool.touch(block)
@@ -144,7 +187,7 @@ class _Request:
 
     def compute(self, start: int, end: int, *, drafts: int = 0) -> None:
         """One step of the scheduler: tokens [start, end), and this many drafts after them."""
-        size = self._rules.block_size
+        size = self.rules.block_size
         for states in self._states:
             # The state at `start` is the source of this step; what lies before it is needed no more.
             self._pool.release(
@@ -154,11 +197,11 @@ class _Request:
         index = (end + drafts - 1) // size
         for states, spare in zip(self._states, self._spare, strict=True):
             if not spare:
-                spare.extend(self._pool.take(self._rules.draft_tokens))
+                spare.extend(self._pool.take(self.rules.draft_tokens))
             if index not in states:
                 states[index] = self._pool.take(1)[0]
         # The next drafts get their attention slots before they are drafted.
-        slots = math.ceil((end + drafts + self._rules.draft_tokens) / size)
+        slots = math.ceil((end + drafts + self.rules.draft_tokens) / size)
         self._attention += self._pool.take(slots - len(self._attention))
         self._cache(start // size, end)
         self._pool.release(copied)
@@ -172,7 +215,7 @@ class _Request:
 
     def _find_attention(self) -> tuple[int, list[Block]]:
         """The longest beginning of the prompt whose attention blocks are cached, and those blocks."""
-        size, unit, longest = self._rules.block_size, self._rules.unit, self._prompt_tokens - 1
+        size, unit, longest = self.rules.block_size, self.rules.unit, self._prompt_tokens - 1
         blocks: list[Block] = []
         for end in range(size, longest + 1, size):
             block = self._pool.find(self._names.at(end))
@@ -200,14 +243,14 @@ class _Request:
         if self._move_tail:  # it just left a state inside a block: it goes on in that block, and the copy is cached
             for states in self._states:
                 (copy,) = self._pool.take(1)
-                self._pool.move_names(states[self._tail // self._rules.block_size], copy)
+                self._pool.move_names(states[self._tail // self.rules.block_size], copy)
                 copied.append(copy)
             self._move_tail = False
         return copied
 
     def _cache(self, first: int, end: int) -> None:
         """Make what a step has computed known: blocks from the first one on that are full, and the prompt's tail."""
-        size = self._rules.block_size
+        size = self.rules.block_size
         for index in range(first, end // size):
             tokens = (index + 1) * size
             self._pool.cache(self._attention[index], self._names.at(tokens), tokens)
@@ -233,7 +276,7 @@ class _Request:
             states.append(state)
         for held, state in zip(self._states, states, strict=True):
             self._pool.touch(state)
-            held[(tokens - 1) // self._rules.block_size] = state
+            held[(tokens - 1) // self.rules.block_size] = state
         return True
 
 

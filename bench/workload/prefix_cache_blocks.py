@@ -63,19 +63,19 @@ class Block:
     Attributes:
         names: what lookups find it under, its first name first; empty when none can find it.
         tokens: how long the beginning is that its first name stands for.
+        users: running requests that hold it; it is free without one.
     """
 
-    __slots__ = ("names", "tokens")
+    __slots__ = ("names", "tokens", "users")
 
     def __init__(self) -> None:
         self.names: list[Name] = []
         self.tokens = 0
+        self.users = 1
 
 
 class BlockPool:
     """Blocks in use, free blocks, and which of them a lookup can find (`vllm/v1/core/block_pool.py`).
-
-    For one request at a time: a block has one user or none.
 
     Args:
         blocks: how many there are; None for a pool that never runs out.
@@ -89,6 +89,11 @@ class BlockPool:
         self.evicted = 0
         """Named blocks that were reused so far."""
 
+    @property
+    def used(self) -> int:
+        """Blocks in use, and free ones that a lookup can find."""
+        return self._in_use + len(self._free_named)
+
     def find(self, name: Name) -> Block | None:
         """The oldest block cached under this name."""
         blocks = self._by_name.get(name)
@@ -101,15 +106,17 @@ class BlockPool:
             StreamproofError: more blocks are needed than the pool has.
         """
         for _ in range(count):
-            if self._blocks is not None and self._in_use + len(self._free_named) == self._blocks:
+            if self._blocks is not None and self.used == self._blocks:
                 self._evict()
             self._in_use += 1
         return [Block() for _ in range(count)]
 
     def touch(self, block: Block) -> None:
-        """A request uses this free cached block: it cannot be evicted until it is released."""
-        del self._free_named[block]
-        self._in_use += 1
+        """A request uses this cached block, too: it cannot be evicted until everybody has released it."""
+        if not block.users:
+            del self._free_named[block]
+            self._in_use += 1
+        block.users += 1
 
     def cache(self, block: Block, name: Name, tokens: int) -> None:
         """Lookups find this block under this name, of a beginning of so many tokens, from now on.
@@ -135,8 +142,11 @@ class BlockPool:
             self._by_name.setdefault(name, OrderedDict())[target] = None
 
     def release(self, blocks: Iterable[Block]) -> None:
-        """A request lets go of these blocks; the first of them will be evicted first."""
+        """A request lets go of these blocks; of those that nobody holds then the first will be evicted first."""
         for block in blocks:
+            block.users -= 1
+            if block.users:
+                continue
             self._in_use -= 1
             if block.names:
                 self._free_named[block] = None
@@ -144,8 +154,8 @@ class BlockPool:
     def _evict(self) -> None:
         if not self._free_named:
             raise StreamproofError(
-                f"prefix-cache prediction: a request needs more than the {self._blocks} blocks of the pool",
-                remedy="The engine could never serve it: give it more cache memory, or shorten the prompts.",
+                f"prefix-cache prediction: what runs at once needs more than the {self._blocks} blocks of the pool",
+                remedy="The engine could never serve it so: give it more cache memory, or shorten the prompts.",
             )
         block, _ = self._free_named.popitem(last=False)
         self._forget(block)

@@ -41,6 +41,9 @@ Read in the released source (folder `vllm/v1/core` unless said otherwise), check
     blocks of the pool, and are freed at the end of their step. A prompt that resumes inside a block stops at its end
     first, unless that lies behind the last boundary of rule 6. An entry inside a block goes when the block is filled,
     except the prompt's own tail, which is entered again.
+    An entry that only vouches is not used by the hits that end before it: it is as old as the prompt that left it,
+    and goes once the pool has been through, however often the prefix is used. No later prompt leaves it again. So
+    these hits are of a server's first minutes (`bench.explain.preflight.lasting`).
 9.  *A state that is not what its name says.* Where a step crosses a block boundary from inside the block without ending
     on it, `MambaManager.cache_blocks` enters the block under the name of its end, although it holds the state at the
     point where the step began. Rule 6 avoids such steps, but with MTP or EAGLE it lets the last chunk cross one

@@ -350,3 +350,48 @@ def test_a_pool_that_evicts_nothing_changes_nothing(
         return
     if model.evicted == 0:
         assert predicted == predict_hits(sequence, rules)
+
+
+class TestRunning:
+    """Requests beside each other."""
+
+    def test_prompts_that_run_share_blocks(self) -> None:
+        """10 blocks hold two prompts of 70 tokens that share 60, and not two that share none."""
+        rules = replace(PLAIN, num_gpu_blocks=11)
+        shared = text(60)
+        engine = PrefixCacheModel(rules)
+        first = engine.begin((shared, text(10)), 1)
+        second = engine.begin((shared, text(10)), 1)
+        assert (first.prefill.hit, second.prefill.hit) == (0, 60)
+        assert engine.used == 8
+        first.end()
+        second.end()
+        alone = PrefixCacheModel(rules)
+        alone.begin((text(70),), 1)
+        with pytest.raises(StreamproofError):
+            alone.begin((text(70),), 1)
+
+    def test_what_runs_is_not_given_up_and_what_has_ended_is(self) -> None:
+        rules = replace(PLAIN, num_gpu_blocks=11)
+        shared = text(40)
+        for ends, hit in ((False, 40), (True, 0)):
+            engine = PrefixCacheModel(rules)
+            running = engine.begin((shared, text(1)), 1)
+            if ends:
+                running.end()
+            for other in (text(50), text(50)):
+                engine.serve((other,), 1)
+            assert engine.begin((shared, text(1)), 1).prefill.hit == hit
+
+    @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12))
+    def test_one_at_a_time_is_serving(self, wanted: list[tuple[int, int, int]]) -> None:
+        for rules in (PLAIN_MTP, HYBRID_MTP, FINE_MTP, FINE):
+            pool = replace(rules, num_gpu_blocks=60)
+            prefixes = [text(33) for _ in range(4)]
+            rows = [((prefixes[which], text(own)), output) for which, own, output in wanted]
+            ended, served = PrefixCacheModel(pool), PrefixCacheModel(pool)
+            for prompt, output in rows:
+                running = ended.begin(prompt, output)
+                running.end()
+                assert running.prefill == served.serve(prompt, output)
+            assert (ended.used, ended.evicted) == (served.used, served.evicted)

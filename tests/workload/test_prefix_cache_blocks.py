@@ -53,6 +53,21 @@ class TestPool:
         assert pool.find("second") is None
         assert pool.find("first") is first
 
+    def test_a_block_is_free_when_its_last_user_lets_go(self) -> None:
+        pool = BlockPool(2)
+        (shared,) = pool.take(1)
+        pool.cache(shared, "name", 10)
+        pool.touch(shared)
+        assert pool.used == 1
+        pool.release([shared])
+        pool.take(1)
+        with pytest.raises(StreamproofError):
+            pool.take(1)  # one of its two users has it still
+        pool.release([shared])
+        pool.take(1)
+        assert pool.find("name") is None
+        assert (pool.used, pool.evicted) == (2, 1)
+
     def test_a_touched_block_is_not_evicted(self) -> None:
         pool = BlockPool(1)
         (block,) = pool.take(1)

@@ -6,19 +6,23 @@ import json
 import os
 import random
 import subprocess
-from collections import Counter
-from dataclasses import asdict, dataclass, field
-from itertools import chain
+from collections import Counter, deque
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 from bench.engine.environment import ensure_environment
-from bench.workload.prefix_cache import Prefill, PrefixCacheModel
+from bench.explain.preflight.lasting import prompts_at_once
+from bench.explain.preflight.prefix import rules_of, turns_of
+from bench.workload.prefix_cache import Prefill, PrefixCacheModel, Running
 from bench.workload.prefix_cache_bounds import ServedPrompt, predict_served
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
 from quantize.checkpoint import TOY
+from tests.explain.preflight.planned import basis
 
 pytestmark = pytest.mark.engine
 DRIVER = Path(__file__).with_name("scheduler_without_model.py")
@@ -121,12 +125,36 @@ def side_by_side() -> list[Run]:
     return runs
 
 
+def the_tuned_recipe() -> Run:
+    """Its primes, and then 16 calls at once on half a card, a request every two steps, until the pool has been through.
+
+    A reply takes 31 steps, as with drafts of which 2.2 are accepted on average.
+    """
+    plan = basis("h200-fp8-fast-dummy", ("engine.flags.kv_cache_memory_bytes", "23085449216"))
+    rules = rules_of(plan.recipe, plan.settings, plan.cache)
+    assert rules is not None
+    pool = replace(rules, num_gpu_blocks=plan.budget.blocks, state_groups=plan.cache.gdn_groups)
+    workload = plan.recipe.workload.model_dump_json()
+    keys: dict[int, int] = {}  # small ones, which the driver can make tokens of
+
+    def flat(segments: tuple[Segment, ...]) -> Flat:
+        return [*chain(*((keys.setdefault(part.key, len(keys) + 1), part.tokens) for part in segments))]
+
+    primes: list[Row] = [(flat(turn.segments), 1, 6 * place) for place, turn in enumerate(turns_of(workload)[0])]
+    begin = 6 * len(primes)
+    sent = islice(prompts_at_once(workload, AT_ONCE), 700)
+    return Run(pool, [*primes, *((flat(segments), 31, begin + 2 * place) for place, (_, segments) in enumerate(sent))])
+
+
+AT_ONCE = 16
+
+
 @pytest.fixture(scope="module")
-def served() -> tuple[list[Run], list[Run]]:
-    """Both kinds of runs, served by one process: vLLM takes longer to start than to schedule them all."""
+def served() -> tuple[list[Run], list[Run], Run]:
+    """All kinds of runs, served by one process: vLLM takes longer to start than to schedule them all."""
     environment = ensure_environment("engine-cpu", say=print)
-    alone, beside = one_after_another(), side_by_side()
-    lines = [json.dumps({"rules": asdict(run.rules), "requests": run.rows}) for run in (*alone, *beside)]
+    alone, beside, tuned = one_after_another(), side_by_side(), the_tuned_recipe()
+    lines = [json.dumps({"rules": asdict(run.rules), "requests": run.rows}) for run in (*alone, *beside, tuned)]
     done = subprocess.run(
         [environment.python, DRIVER, TOY],
         input="\n".join(lines),
@@ -137,12 +165,12 @@ def served() -> tuple[list[Run], list[Run]]:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    for run, line in zip((*alone, *beside), done.stdout.splitlines(), strict=True):
+    for run, line in zip((*alone, *beside, tuned), done.stdout.splitlines(), strict=True):
         run.answer.extend((start, end, hit, ends) for start, end, hit, ends in json.loads(line))
-    return alone, beside
+    return alone, beside, tuned
 
 
-def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], list[Run]]) -> None:
+def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], list[Run], Run]) -> None:
     seen: Counter[str] = Counter()
     for run in served[0]:
         model = PrefixCacheModel(run.rules)
@@ -159,7 +187,7 @@ def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], 
     assert all(seen[kind] >= 10 for kind in kinds)
 
 
-def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run]]) -> None:
+def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run], Run]) -> None:
     certain = 0
     for run in served[1]:
         requests = [
@@ -170,3 +198,25 @@ def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], li
             assert bound.least <= hit <= bound.most, run.rules
             certain += bound.least == bound.most > 0
     assert certain > 30
+
+
+def test_hits_that_do_not_last_are_lost_by_vllm_too(served: tuple[list[Run], list[Run], Run]) -> None:
+    """`bench.explain.preflight.lasting`: the simulated hits of the tuned recipe, hundred by hundred."""
+    run = served[2]
+    engine, running = PrefixCacheModel(run.rules), deque[Running]()
+    simulated = []
+    for flat, output, _ in run.rows:
+        if len(running) == (AT_ONCE if output > 1 else 1):
+            running.popleft().end()
+        running.append(engine.begin(prompt(flat), output))
+        simulated.append(running[-1].prefill.hit)
+    by_vllm = [hit for _, _, hit, _ in run.answer]
+    primes = len(run.rows) - 700
+    assert mean(end - start for start, end, _, _ in run.answer[primes:]) == pytest.approx(2 * AT_ONCE, rel=0.05)
+    shares = [
+        [sum(hits[begin : begin + 100]) / 1_000_000 for begin in range(primes, len(run.rows), 100)]
+        for hits in (simulated, by_vllm)
+    ]
+    assert shares[0] == pytest.approx(shares[1], abs=0.03)  # in which hundred they go
+    assert shares[0][-3:] == pytest.approx(shares[1][-3:], abs=0.002)  # what lasts
+    assert shares[1][0] > shares[1][-1] + 0.1

@@ -11,7 +11,7 @@ from bench.explain.ablate.factors import as_one, choose, derive
 from bench.explain.ablate.plan import Only, make_plan
 from bench.explain.ablate.share import shares
 from bench.explain.preflight.command import plan as preflight_plan
-from bench.explain.preflight.verdicts import verdicts_of
+from bench.explain.preflight.verdicts import LASTING, verdicts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,10 +137,10 @@ def objections(plan: AblationPlan) -> list[str]:
         except StreamproofError:
             continue
         for one in verdicts:
-            if one.verdict == "cannot" or (one.name, one.verdict) == _TOO_SMALL:
+            if one.verdict == "cannot" or (one.name, one.verdict) in _TOO_SMALL:
                 found.setdefault(f"{one.name}: {one.why}; change: {one.change}", []).append(each.name)
     return [f"preflight of {', '.join(names)}: {why}" for why, names in found.items()]
 
 
-_TOO_SMALL: Final = ("sequences", "tight")
+_TOO_SMALL: Final = (("sequences", "tight"), (LASTING, "tight"))
 """A cache that does not hold the load changes what is measured: requests are preempted, and prefixes lost."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.errors import UsageError
 from bench.explain.preflight.kv_cache import kv_cache_of
+from bench.explain.preflight.lasting import lasting_of
 from bench.explain.preflight.prefix import MeanPrefill, prefills_of, rules_of
 from bench.explain.preflight.settings import CPU_BLOCK, GPU_BLOCK
 from bench.explain.preflight.sharding import one_gpu
@@ -40,6 +41,8 @@ class Choice:
         steps: mean steps of the scheduler that compute them, one request at a time.
         sequences: of the workload that fit the KV cache of one GPU, none sharing a prefix.
         current: it is the recipe's own.
+        lasting: share of prompt tokens that come from the cache in the long run (`bench.explain.preflight.lasting`);
+            None where the load does not fit the pool, and for pairs that others beat.
     """
 
     block_size: int
@@ -48,6 +51,7 @@ class Choice:
     steps: float
     sequences: float
     current: bool = False
+    lasting: float | None = None
 
     def beats(self, other: Choice) -> bool:
         """Whether it is no worse in either figure and better in one; of equals, the smaller block and larger unit."""
@@ -113,10 +117,11 @@ def blocks_of(basis: Basis, on_progress: Callable[[int, int], None] = lambda _do
     pairs = [rules for rules in _rules(basis, sizes, units=units) if rules != own]
     if own is not None:
         pairs.insert(0, own)
+    workload = basis.recipe.workload.model_dump_json()
     sound, current = [], None
     for done, rules in enumerate(pairs):
         on_progress(done, len(pairs))
-        mean = MeanPrefill.of(prefills_of(basis.recipe, rules), rules)
+        mean = MeanPrefill.of(prefills_of(workload, rules), rules)
         choice = _choice(basis, rules, mean, current=rules is own)
         if rules is own:
             current = choice
@@ -128,9 +133,15 @@ def blocks_of(basis: Basis, on_progress: Callable[[int, int], None] = lambda _do
         units=units,
         tried=len(pairs),
         misnaming=len(pairs) - len(sound),
-        front=front_of(sound),
-        current=current,
+        front=tuple(_with_lasting(basis, choice) for choice in front_of(sound)),
+        current=None if current is None else _with_lasting(basis, current),
     )
+
+
+def _with_lasting(basis: Basis, choice: Choice) -> Choice:
+    ours = rules_of(basis.recipe, basis.settings, basis.cache) if choice.current else None
+    lasting = lasting_of(basis, ours or _rules_of(basis, choice.block_size, choice.match_unit))
+    return replace(choice, lasting=lasting.rate if lasting else None)
 
 
 def pairs_of(sizes: Iterable[int], *, units: bool) -> Iterator[tuple[int, int | None]]:
@@ -152,13 +163,17 @@ def front_of(choices: Iterable[Choice]) -> tuple[Choice, ...]:
 
 def _rules(basis: Basis, sizes: Iterable[int], *, units: bool) -> Iterator[CacheRules]:
     for size, unit in pairs_of(sizes, units=units):
-        yield CacheRules(
-            block_size=size,
-            hybrid=True,
-            chunk_tokens=basis.settings.max_num_batched_tokens,
-            draft_tokens=basis.settings.draft_tokens,
-            match_unit=unit,
-        )
+        yield _rules_of(basis, size, unit)
+
+
+def _rules_of(basis: Basis, size: int, unit: int | None) -> CacheRules:
+    return CacheRules(
+        block_size=size,
+        hybrid=True,
+        chunk_tokens=basis.settings.max_num_batched_tokens,
+        draft_tokens=basis.settings.draft_tokens,
+        match_unit=unit,
+    )
 
 
 def _choice(basis: Basis, rules: CacheRules, mean: MeanPrefill, *, current: bool) -> Choice:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from bench.explain.graphs.cost import CAPTURE_FIXED_S, CAPTURE_PER_GRAPH_S, CAPTURE_SOURCE, capture_seconds
 from bench.explain.preflight.floors import reply_floor
+from bench.explain.preflight.lasting import lasting_of
 from bench.explain.preflight.plan import Line
 from bench.explain.preflight.prefix import MANY_STEPS
-from bench.report.render.words import plural
+from bench.report.render.words import percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from bench.explain.preflight.lasting import Lasting
     from bench.explain.preflight.plan import Basis
     from bench.explain.preflight.start_log import StartFacts
 
@@ -41,6 +43,8 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
         source="bench.workload.prefix_cache, by the rules of vLLM 0.26.0; measured ones have the priming in them",
         measured=hit_rate,
     )
+    if (lasting := lasting_of(basis)) is not None:
+        yield _lasting_line(lasting)
     if prefix.steps is not None:
         yield _steps_line(basis, prefix.steps)
     if not basis.settings.prefix_caching or prefix.rate is None:
@@ -73,6 +77,25 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
         how=f"{prefix.next_hit:,} reused from {prefix.next_length:,} on; {prefix.enough:,} give what "
         f"{recipe.workload.shared_prefix_tokens:,} give",
         source="as above",
+    )
+
+
+def _lasting_line(lasting: Lasting) -> Line:
+    how = (
+        f"{percent(lasting.first)} until then; in the last of {lasting.requests:,} requests, {lasting.at_once} at once"
+    )
+    if lasting.lasts:
+        how += f": {lasting.blocks:,} blocks keep what is used again"
+        how += "" if lasting.full else ", and some were never used"
+    else:
+        how += f": request {lasting.lost_after:,} was the first for which the {lasting.blocks:,} blocks did not suffice"
+    return Line(
+        key="prefix.lasting",
+        label="prefix hits that last",
+        value=lasting.rate,
+        unit="share",
+        how=how,
+        source="bench.workload.prefix_cache, prompts beside each other; vLLM's own scheduler agrees (tests)",
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import StreamproofError
 from bench.explain.preflight.command import plan
-from bench.explain.preflight.verdicts import verdicts_of, worst
+from bench.explain.preflight.verdicts import LASTING, verdicts_of, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def plan_notes(recipe: Recipe) -> Iterator[str]:
-    """Lines for people. They stop nothing: the engine itself decides, and a recipe without a plan says only that."""
+    """Lines for people. They stop nothing: the engine itself decides, and a recipe without a plan says only that.
+
+    Beside what cannot be stands what no report of minutes shows: hits that do not last.
+    """
     try:
         verdicts = verdicts_of(plan(recipe, offline=True))
     except StreamproofError as error:
@@ -23,5 +26,5 @@ def plan_notes(recipe: Recipe) -> Iterator[str]:
         return
     yield f"preflight: {worst(verdicts)} (just preflight {recipe.target} says why)"
     for verdict in verdicts:
-        if verdict.verdict == "cannot":
+        if verdict.verdict == "cannot" or verdict.name == LASTING:
             yield f"  {verdict.name}: {verdict.why}; change: {verdict.change}"

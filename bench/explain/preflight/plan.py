@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -99,6 +100,13 @@ class Basis:
     machine: Machine | None
     request: Request
     longest: int
+
+    @property
+    def at_once(self) -> int:
+        """Requests that the ladder opens at most at one rank: all of its streams speak at once."""
+        ladder = self.recipe.load.ladder
+        most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
+        return math.ceil(most / self.recipe.ranks)
 
 
 def basis_of(recipe: Recipe, model: Model, card: Card | None) -> Basis:

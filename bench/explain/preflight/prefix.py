@@ -92,7 +92,8 @@ class PrefixPlan:
 
 def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPlan:
     """The plan for a recipe's workload."""
-    _, calls = _turns(recipe.workload.model_dump_json())
+    workload = recipe.workload.model_dump_json()
+    _, calls = turns_of(workload)
     prompts = sum(turn.prompt_tokens for turn in calls) / len(calls)
     rules = rules_of(recipe, settings, cache)
     if rules is None or not settings.prefix_caching:
@@ -108,7 +109,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
             next_length=0,
             next_hit=0,
         )
-    prefills = prefills_of(recipe, rules)
+    prefills = prefills_of(workload, rules)
     mean = MeanPrefill.of(prefills, rules)
     if rules.fine:
         first = [prefill.hit for turn, prefill in zip(calls, prefills, strict=True) if turn.turn == 0]
@@ -122,7 +123,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
             next_length=0,
             next_hit=0,
             misnaming=mean.misnaming,
-            without_unit=MeanPrefill.of(prefills_of(recipe, whole := replace(rules, match_unit=None)), whole),
+            without_unit=MeanPrefill.of(prefills_of(workload, whole := replace(rules, match_unit=None)), whole),
         )
     shared = recipe.workload.shared_prefix_tokens
     hit = reusable(shared, rules)
@@ -140,17 +141,17 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
     )
 
 
-def prefills_of(recipe: Recipe, rules: CacheRules) -> Sequence[Prefill]:
-    """How the prompts of a recipe's calls are computed, one request after another on a primed engine."""
-    primes, calls = _turns(recipe.workload.model_dump_json())
+def prefills_of(workload: str, rules: CacheRules) -> Sequence[Prefill]:
+    """How the prompts of a workload's calls are computed, one request after another on a primed engine."""
+    primes, calls = turns_of(workload)
     # A plan evicts nothing. Then neither replies nor the number of state groups change a hit: the least is the fastest.
     served = ((turn.segments, 1) for turn in (*primes, *calls))
     return predict_prefills(served, replace(rules, state_groups=1))[len(primes) :]
 
 
 @cache
-def _turns(workload: str) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-    """Priming requests and those of `_CALLS` calls. Plans of one workload with other flags share them."""
+def turns_of(workload: str) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Priming requests, and those of `_CALLS` calls in turn. Plans of one workload with other flags share them."""
     source = VoiceWorkload(
         Workload.model_validate_json(workload),
         tokenizer=CheckpointTokenizer.from_folder(TOY),

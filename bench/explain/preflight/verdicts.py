@@ -9,10 +9,12 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from bench.explain.preflight.gpus import GIB
+from bench.explain.preflight.lasting import lasting_of
 from bench.explain.preflight.plan import Verdict
 from bench.explain.preflight.prefix import MANY_STEPS
 from bench.explain.preflight.releases import READ
 from bench.explain.preflight.sharding import indivisible
+from bench.report.render.words import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from bench.explain.preflight.plan import Basis
     from bench.explain.preflight.prefix import MeanPrefill
 
+LASTING: Final = "lasting hits"
 _LEAST_HEADROOM: Final = GIB
 """Outside the share: the graph pool may turn out larger than its estimate (by 0.46 GiB in the one start that says)."""
 _NARROW: Final = 0.8
@@ -54,6 +57,7 @@ def verdicts_of(basis: Basis, blocks: Blocks | None = None) -> tuple[Verdict, ..
         *_graphs(basis),
         *_prefix(basis),
         *_states(basis),
+        *_lasting(basis),
         *_steps(basis, blocks),
     ]
     return tuple(found)
@@ -223,10 +227,7 @@ def _cache(basis: Basis) -> Iterator[Verdict]:
 
 def _load(basis: Basis) -> Iterator[Verdict]:
     """The ladder against what runs at once: more requests in flight than that wait or are preempted."""
-    ladder = basis.recipe.load.ladder
-    most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
-    ranks = basis.recipe.ranks
-    at_once = math.ceil(most / ranks)
+    ranks, at_once = basis.recipe.ranks, basis.at_once
     up_to = f"{at_once}" if ranks == 1 else f"{at_once} at each {basis.recipe.rank_name}"
     tokens = basis.recipe.workload.prompt_tokens + basis.recipe.workload.output_tokens
     room = basis.cache.sequences(basis.budget.blocks, tokens)
@@ -335,6 +336,24 @@ def _states(basis: Basis) -> Iterator[Verdict]:
         why=f"{basis.prefix.misnaming:.0%} of the prompts leave one in the prefix cache under the name of a point at "
         "which it is not; one that resumes there goes on wrongly (bench.workload.prefix_cache_rules, 9)",
         change=_NO_UNIT if unit else "no MTP, or a larger max_num_batched_tokens",
+    )
+
+
+def _lasting(basis: Basis) -> Iterator[Verdict]:
+    """What a run of minutes measures, a server of days does not give."""
+    lasting = lasting_of(basis)
+    if lasting is None or lasting.lasts:
+        return
+    later = ": fewer engines on the card, or FP8 KV (kv_cache_dtype)"
+    if basis.settings.prefix_match_unit:
+        later += "; just preflight --blocks shows what lasts with other blocks"
+    yield Verdict(
+        name=LASTING,
+        verdict="tight",
+        why=f"{percent(lasting.first)} of the prompts' tokens come from the cache at first, and "
+        f"{percent(lasting.rate)} once some {lasting.lost_after:,} requests, {lasting.at_once} at once, have been "
+        f"through its {lasting.blocks:,} blocks",
+        change=f"more memory for the KV cache puts it off{later}",
     )
 
 

@@ -52,7 +52,7 @@ def test_the_cards_factors_are_all_there_and_every_configuration_can_be_served()
     assert ",".join(factor.slug for factor in plan.factors) == FACTORS
     for each in plan.configurations:
         assert cannot(plan.recipe(each.name)) == [], each.name
-    assert objections(plan) == []
+    assert {"lasting hits" in each for each in objections(plan)} == {True}  # of the unit that h200-fp8-fast-dummy has
 
 
 def test_what_is_not_chosen_stays_as_the_target_has_it_where_factors_are_removed() -> None:

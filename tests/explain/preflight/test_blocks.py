@@ -46,7 +46,7 @@ def test_what_blocks_give_the_articles_workload(
     drafts: int, size: int, unit: int | None, steps: float, computed: int
 ) -> None:
     rules = CacheRules(block_size=size, hybrid=True, chunk_tokens=4100, draft_tokens=drafts, match_unit=unit)
-    mean = MeanPrefill.of(prefills_of(basis(FAST).recipe, rules), rules)
+    mean = MeanPrefill.of(prefills_of(basis(FAST).recipe.workload.model_dump_json(), rules), rules)
     assert mean.computed == pytest.approx(computed, abs=0.5)
     assert mean.steps == pytest.approx(steps, abs=0.06)
 
@@ -54,7 +54,9 @@ def test_what_blocks_give_the_articles_workload(
 def test_pairs_that_give_wrong_answers_are_no_choice() -> None:
     """Rule 9: 7,440 to 9,920 is a block that many prompts of this workload end behind."""
     rules = CacheRules(block_size=2480, hybrid=True, chunk_tokens=4100, draft_tokens=4, match_unit=62)
-    assert MeanPrefill.of(prefills_of(basis(FAST).recipe, rules), rules).misnaming == pytest.approx(0.15, abs=0.01)
+    assert MeanPrefill.of(
+        prefills_of(basis(FAST).recipe.workload.model_dump_json(), rules), rules
+    ).misnaming == pytest.approx(0.15, abs=0.01)
     plan = small_steps(FAST, 2490, ("engine.flags.block_size", "2480"), ("engine.flags.prefix_match_unit", "62"))
     blocks = blocks_of(plan)
     assert blocks.current is not None

@@ -68,7 +68,12 @@ def test_the_report_of_the_same_engine_stands_beside() -> None:
 def test_other_blocks_are_shown_where_they_are_asked_for() -> None:
     code, shown = run("cpu", "--blocks")
     assert code == 0
-    for words in ("prefill steps of a prompt", "26 pairs tried: blocks of 256 to 512", "this recipe", "match unit"):
+    for words in (
+        "prefill steps of a prompt",
+        "26 pairs tried: blocks of 256 to 512",
+        "this recipe",
+        "sequences   lasting",
+    ):
         assert words in shown
     assert "this recipe: beaten" not in shown
     assert "Cache blocks" not in run("cpu")[1]
@@ -90,13 +95,14 @@ def test_scripts_get_the_blocks_too() -> None:
     assert lines["prefix.steps"]["unit"] == "steps"
     assert own["beaten"] is False
     assert own["computed_tokens"] / 2000 == pytest.approx(1 - lines["prefix.rate"]["value"])
+    assert own["lasting_hits"] == lines["prefix.lasting"]["value"]
 
 
 def test_blocks_that_cannot_be_tried_are_said_in_words() -> None:
     code, shown = run("cpu", "--blocks", "--set", "engine.flags.max_num_batched_tokens=200")
     assert code == 1
     assert "No block can be tried: the smallest, 256 tokens" in shown
-    assert "match unit" not in shown
+    assert "lasting" not in shown
 
 
 def test_hits_inside_blocks_come_with_what_drafts_make_of_them() -> None:

@@ -1,0 +1,158 @@
+"""Which prefix hits last: many calls at once, until the pool of cache blocks has been through.
+
+What a report measures in minutes is the beginning: whatever the priming left is still there. A server runs for days.
+Blocks that are used again stay, and all others are given up in the order of their last use, so what is never touched
+goes at last, however much of it hits rest on. With MTP and `--prefix-match-unit` they do rest on such blocks
+(`bench.workload.prefix_cache_rules`, 8): tails of the priming prompts vouch for hits that end before them, and are not
+used by them.
+
+Found where two engines shared a card (evidence/h200/host-floor-20261130): both lost a quarter of their long hits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count, cycle, pairwise
+from typing import TYPE_CHECKING, Final
+
+from bench.errors import StreamproofError
+from bench.explain.preflight.prefix import prefills_of, rules_of, turns_of
+from bench.report.rules_engine import HIT_TOLERANCE
+from bench.workload.prefix_cache import PrefixCacheModel, Running
+from bench.workload.turn import Segment
+from recipes.schema import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.explain.preflight.plan import Basis
+    from bench.workload.prefix_cache_rules import CacheRules
+
+_MOST: Final = 6_000
+"""Requests of a simulation; a second's work. At 10 a second the engine takes ten minutes for them."""
+_WINDOW: Final = 300
+"""The last requests, which the lasting rate is taken from."""
+_GROWTH: Final = 600
+"""Requests in which a pool that fills up at all takes some more of its blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """Prefix hits in the long run.
+
+    Attributes:
+        at_once: requests that ran at once; each stream's next prompt came as soon as its reply had ended.
+        blocks: of the pool.
+        requests: that were served.
+        first: the share of prompt tokens that hits were while nothing was given up.
+        rate: the share that the last `_WINDOW` requests had.
+        lost_after: the request that first found less; None where none did.
+        full: whether every block of the pool was used. Otherwise it has not been through yet, or never will be.
+    """
+
+    at_once: int
+    blocks: int
+    requests: int
+    first: float
+    rate: float
+    lost_after: int | None
+    full: bool
+
+    @property
+    def lasts(self) -> bool:
+        """Whether a report whose every request came late would still find its hits as predicted."""
+        return self.rate >= (1 - HIT_TOLERANCE) * self.first
+
+
+def lasting_of(basis: Basis, rules: CacheRules | None = None) -> Lasting | None:
+    """The lasting hits of a plan.
+
+    Args:
+        basis: of the plan.
+        rules: other blocks in the same memory; the plan's own by default.
+
+    Returns:
+        None where nothing is cached, or the pool is too small for all that the ladder opens at once.
+    """
+    rules = rules or rules_of(basis.recipe, basis.settings, basis.cache)
+    if rules is None or not basis.settings.prefix_caching:
+        return None
+    own = rules.block_size == basis.cache.block_size
+    cache = replace(basis.cache, block_size=rules.block_size)
+    blocks = basis.budget.blocks if own else cache.blocks(basis.budget.available)
+    if blocks < 2:
+        return None
+    pool = replace(rules, num_gpu_blocks=blocks, state_groups=cache.gdn_groups)
+    return _lasting(basis.recipe.workload.model_dump_json(), pool, basis.at_once)
+
+
+@lru_cache(maxsize=64)
+def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
+    """Plans that differ in nothing else share it."""
+    output_tokens = Workload.model_validate_json(workload).output_tokens
+    alone = [prefill.hit for prefill in prefills_of(workload, replace(rules, num_gpu_blocks=None))]
+    engine = PrefixCacheModel(rules)
+    running: deque[Running] = deque()
+    last: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
+    expected_tokens = prompt_tokens = number = used = 0
+    lost_after: int | None = None
+    try:
+        for turn in turns_of(workload)[0]:
+            engine.serve(turn.segments, 1)
+        for number, (index, segments) in enumerate(prompts_at_once(workload, at_once), start=1):
+            if len(running) == at_once:
+                running.popleft().end()
+            running.append(engine.begin(segments, output_tokens))
+            hit, tokens = running[-1].prefill.hit, running[-1].prefill.ends[-1]
+            last.append((hit, alone[index], tokens))
+            expected_tokens, prompt_tokens = expected_tokens + alone[index], prompt_tokens + tokens
+            if lost_after is None and engine.evicted and hit < alone[index]:
+                lost_after = number
+            if number % _GROWTH == 0:
+                if engine.evicted >= engine.used or engine.used == used or number >= _MOST:
+                    break
+                used = engine.used
+    except StreamproofError:
+        return None
+    return Lasting(
+        at_once=at_once,
+        blocks=rules.num_gpu_blocks or 0,
+        requests=number,
+        first=expected_tokens / prompt_tokens,
+        rate=sum(hit for hit, _, _ in last) / sum(tokens for _, _, tokens in last),
+        lost_after=lost_after,
+        full=engine.used == rules.usable_blocks,
+    )
+
+
+def prompts_at_once(workload: str, at_once: int) -> Iterator[tuple[int, tuple[Segment, ...]]]:
+    """Prompts without end, as so many streams send them in turn: which of the workload's few it is, and its text.
+
+    Each stream has one call after the other. A call is one of the workload's few with new words wherever these are its
+    own: texts that others share, such as an agent's prompt, stay the same.
+    """
+    primes, turns = turns_of(workload)
+    begins = [index for index, turn in enumerate(turns) if turn.turn == 0]
+    calls = [range(*ends) for ends in pairwise([*begins, len(turns)])]
+    users = Counter(key for call in calls for key in {part.key for index in call for part in turns[index].segments})
+    shared = {part.key for turn in primes for part in turn.segments} | {key for key, n in users.items() if n > 1}
+    new_keys, kinds = count(max(shared | users.keys()) + 1), cycle(calls)
+
+    def stream() -> Iterator[tuple[int, tuple[Segment, ...]]]:
+        for call in kinds:  # the same for all streams: each takes the next one
+            own = defaultdict[int, int](lambda: next(new_keys))
+            for index in call:
+                yield (
+                    index,
+                    tuple(
+                        part if part.key in shared else Segment(own[part.key], part.tokens)
+                        for part in turns[index].segments
+                    ),
+                )
+
+    streams = [stream() for _ in range(at_once)]
+    while True:
+        for each in streams:
+            yield next(each)
