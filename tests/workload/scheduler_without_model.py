@@ -2,8 +2,9 @@
 
 Reads runs from standard input, one JSON object a line: `rules` as those of `bench.workload.prefix_cache_rules`, and
 `requests`, each [[key, tokens, key, tokens, ...], output tokens, step]: the step at which it is sent, null for requests
-that are sent when the former one has ended. Writes one JSON list a run, per request [start, end, hit, ends]: the steps
-in which it was sent and ended, its hit tokens, and where each step of its prefill ended, in tokens.
+that are sent when the former one has ended. Writes one JSON object a run: `served`, per request [start, end, hit,
+ends]: the steps in which it was sent and ended, its hit tokens, and where each step of its prefill ended, in tokens;
+and `steps`, the tokens of each step.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Run:
         self._requests = run["requests"]
         self._served: list[Served] = []
         self._now = 0
+        self.steps: list[int] = []
 
     def serve(self) -> list[tuple[int, int, int, list[int]]]:
         """Start, end, hit and the prefill's ends of each request."""
@@ -130,6 +132,7 @@ class Run:
     def _step(self) -> None:
         scheduled = self._scheduler.schedule()
         self._now += 1
+        self.steps.append(scheduled.total_num_scheduled_tokens)
         ids = list(scheduled.num_scheduled_tokens)
         if not ids:
             return
@@ -174,7 +177,8 @@ def main(checkpoint: str) -> None:
         drafts = run["rules"]["draft_tokens"]
         if drafts not in configs:
             configs[drafts] = configuration(checkpoint, drafts)
-        sys.stdout.write(json.dumps(Run(configs[drafts], run).serve()) + "\n")
+        one = Run(configs[drafts], run)
+        sys.stdout.write(json.dumps({"served": one.serve(), "steps": one.steps}) + "\n")
 
 
 main(sys.argv[1])

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
@@ -15,6 +16,7 @@ from statistics import mean
 import pytest
 
 from bench.engine.environment import ensure_environment
+from bench.explain.preflight.captures import captures_of
 from bench.explain.preflight.lasting import prompts_at_once
 from bench.explain.preflight.prefix import rules_of, turns_of
 from bench.workload.prefix_cache import Prefill, PrefixCacheModel, Running
@@ -22,10 +24,13 @@ from bench.workload.prefix_cache_bounds import ServedPrompt, predict_served
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
 from quantize.checkpoint import TOY
-from tests.explain.preflight.planned import basis
+from tests.explain.preflight.planned import UNIT, basis
 
 pytestmark = pytest.mark.engine
 DRIVER = Path(__file__).with_name("scheduler_without_model.py")
+AT_ONCE = 16
+HALF_A_CARD = ("engine.flags.kv_cache_memory_bytes", "23085449216")
+"""Of it a pool that 700 requests have been through."""
 PLENTY = 100_000
 """Blocks of a pool that never runs out here."""
 
@@ -99,6 +104,8 @@ class Run:
     rows: list[Row]
     answer: list[tuple[int, int, int, list[int]]] = field(default_factory=list)
     """Start, end, hit and the prefill's ends of each request."""
+    steps: list[int] = field(default_factory=list)
+    """Tokens of each step."""
 
 
 def one_after_another() -> list[Run]:
@@ -125,12 +132,12 @@ def side_by_side() -> list[Run]:
     return runs
 
 
-def the_tuned_recipe() -> Run:
-    """Its primes, and then 16 calls at once on half a card, a request every two steps, until the pool has been through.
+def the_tuned_recipe(*overrides: tuple[str, str]) -> Run:
+    """Its primes, and then 16 calls at once, a request every two steps.
 
     A reply takes 31 steps, as with drafts of which 2.2 are accepted on average.
     """
-    plan = basis("h200-fp8-fast-dummy", ("engine.flags.kv_cache_memory_bytes", "23085449216"))
+    plan = basis("h200-fp8-fast-dummy", *overrides)
     rules = rules_of(plan.recipe, plan.settings, plan.cache)
     assert rules is not None
     pool = replace(rules, num_gpu_blocks=plan.budget.blocks, state_groups=plan.cache.gdn_groups)
@@ -146,15 +153,16 @@ def the_tuned_recipe() -> Run:
     return Run(pool, [*primes, *((flat(segments), 31, begin + 2 * place) for place, (_, segments) in enumerate(sent))])
 
 
-AT_ONCE = 16
-
-
 @pytest.fixture(scope="module")
-def served() -> tuple[list[Run], list[Run], Run]:
+def served() -> tuple[list[Run], list[Run], list[Run]]:
     """All kinds of runs, served by one process: vLLM takes longer to start than to schedule them all."""
     environment = ensure_environment("engine-cpu", say=print)
-    alone, beside, tuned = one_after_another(), side_by_side(), the_tuned_recipe()
-    lines = [json.dumps({"rules": asdict(run.rules), "requests": run.rows}) for run in (*alone, *beside, tuned)]
+    alone, beside, tuned = (
+        one_after_another(),
+        side_by_side(),
+        [the_tuned_recipe(), the_tuned_recipe(UNIT, HALF_A_CARD)],
+    )
+    lines = [json.dumps({"rules": asdict(run.rules), "requests": run.rows}) for run in (*alone, *beside, *tuned)]
     done = subprocess.run(
         [environment.python, DRIVER, TOY],
         input="\n".join(lines),
@@ -165,12 +173,14 @@ def served() -> tuple[list[Run], list[Run], Run]:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    for run, line in zip((*alone, *beside, tuned), done.stdout.splitlines(), strict=True):
-        run.answer.extend((start, end, hit, ends) for start, end, hit, ends in json.loads(line))
+    for run, line in zip((*alone, *beside, *tuned), done.stdout.splitlines(), strict=True):
+        made = json.loads(line)
+        run.answer.extend((start, end, hit, ends) for start, end, hit, ends in made["served"])
+        run.steps.extend(made["steps"])
     return alone, beside, tuned
 
 
-def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], list[Run], Run]) -> None:
+def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], list[Run], list[Run]]) -> None:
     seen: Counter[str] = Counter()
     for run in served[0]:
         model = PrefixCacheModel(run.rules)
@@ -187,7 +197,7 @@ def test_one_after_another_every_hit_and_step_is_exact(served: tuple[list[Run], 
     assert all(seen[kind] >= 10 for kind in kinds)
 
 
-def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run], Run]) -> None:
+def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], list[Run], list[Run]]) -> None:
     certain = 0
     for run in served[1]:
         requests = [
@@ -200,9 +210,9 @@ def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], li
     assert certain > 30
 
 
-def test_hits_that_do_not_last_are_lost_by_vllm_too(served: tuple[list[Run], list[Run], Run]) -> None:
+def test_hits_that_do_not_last_are_lost_by_vllm_too(served: tuple[list[Run], list[Run], list[Run]]) -> None:
     """`bench.explain.preflight.lasting`: the simulated hits of the tuned recipe, hundred by hundred."""
-    run = served[2]
+    run = served[2][1]
     engine, running = PrefixCacheModel(run.rules), deque[Running]()
     simulated = []
     for flat, output, _ in run.rows:
@@ -220,3 +230,16 @@ def test_hits_that_do_not_last_are_lost_by_vllm_too(served: tuple[list[Run], lis
     assert shares[0] == pytest.approx(shares[1], abs=0.03)  # in which hundred they go
     assert shares[0][-3:] == pytest.approx(shares[1][-3:], abs=0.002)  # what lasts
     assert shares[1][0] > shares[1][-1] + 0.1
+
+
+def test_the_tuned_recipes_graphs_fit_its_steps(served: tuple[list[Run], list[Run], list[Run]]) -> None:
+    """The source of its capture sizes."""
+    run = served[2][0]
+    sizes = captures_of(basis("h200-fp8-fast-dummy").settings).sizes
+    begun = run.rows[len(run.rows) - 700][2] or 0
+    steps = [tokens for tokens in run.steps[begun:] if tokens]
+    with_prompts = [tokens for tokens in steps if tokens > 5 * 64]  # more than all sequences decode
+    assert len(with_prompts) > 650
+    assert max(steps) <= sizes[-1]
+    graphs = [sizes[bisect_left(sizes, tokens)] for tokens in with_prompts]
+    assert sum(graphs) / sum(with_prompts) - 1 < 0.03

@@ -296,7 +296,8 @@ def _prefix(basis: Basis) -> Iterator[Verdict]:
         )
     if prefix.rate is None:
         return
-    unit = ", or --prefix-match-unit" if settings.release.prefix_match_unit else ""
+    # With drafts it is no advice: such hits do not last.
+    unit = ", or --prefix-match-unit" if settings.release.prefix_match_unit and not settings.draft_tokens else ""
     if settings.prefix_match_unit:
         yield Verdict(
             name="prefix cache",

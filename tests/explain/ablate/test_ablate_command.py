@@ -92,7 +92,7 @@ def test_one_recipe_against_another_needs_two_engines_whatever_differs() -> None
         ).output.split()
     )
     assert "2 engine starts; all of a group start together and stay. Then 6 measurements" in shown
-    assert "(graphs, mtp, batch, prefix, prefix-unit)" in shown
+    assert "(graphs, mtp, batch, prefix)" in shown
 
 
 def test_replicas_do_not_stay_and_are_a_factor_beside_data_parallel() -> None:

@@ -52,7 +52,7 @@ def test_the_cards_factors_are_all_there_and_every_configuration_can_be_served()
     assert ",".join(factor.slug for factor in plan.factors) == FACTORS
     for each in plan.configurations:
         assert cannot(plan.recipe(each.name)) == [], each.name
-    assert {"lasting hits" in each for each in objections(plan)} == {True}  # of the unit that h200-fp8-fast-dummy has
+    assert {"lasting hits" in each for each in objections(plan)} == {True}  # of a unit, with MTP
 
 
 def test_what_is_not_chosen_stays_as_the_target_has_it_where_factors_are_removed() -> None:
@@ -121,7 +121,7 @@ def test_engines_share_a_card_and_have_the_same_cache() -> None:
 @pytest.mark.parametrize(
     ("target", "factors", "beside_gib"),
     [
-        ("h200-fp8-fast-dummy", ["prefix-unit"], (10.6, 10.6)),
+        ("h200-fp8-fast-dummy", ["deep-gemm"], (10.6, 10.6)),
         ("h200-fp8-no-mtp-dummy", ["batch"], (10.8, 14.1)),  # the base's steps have 16,384 tokens
     ],
 )

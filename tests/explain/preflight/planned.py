@@ -15,6 +15,8 @@ from recipes.load import load_recipe
 LOGS = Path(__file__).with_name("logs")
 REPOSITORY = Path(__file__).parents[3]
 FULL_SIZE = REPOSITORY / "quantize" / "shapes" / "qwen3.5-35b-a3b-fp8" / "config.json"
+UNIT = ("engine.flags.prefix_match_unit", "60")
+"""What h200-fp8-fast-dummy had, until it was seen that hits of such a unit do not last."""
 TOY = REPOSITORY / "quantize" / "toy" / "checkpoint" / "config.json"
 
 

@@ -15,7 +15,7 @@ from bench.explain.preflight.command import progress
 from bench.explain.preflight.plan import Basis
 from bench.explain.preflight.prefix import MeanPrefill, prefills_of
 from bench.workload.prefix_cache_rules import CacheRules
-from tests.explain.preflight.planned import basis, lines
+from tests.explain.preflight.planned import UNIT, basis, lines
 
 FAST = "h200-fp8-fast-dummy"
 
@@ -123,7 +123,7 @@ def test_a_search_finds_blocks_that_leave_less_in_no_more_steps() -> None:
 
 
 def test_what_the_recipe_has_is_marked_at_its_place() -> None:
-    plan = small_steps(FAST, 2250)
+    plan = small_steps(FAST, 2250, UNIT)
     asked: list[tuple[int, int]] = []
     blocks = blocks_of(plan, lambda done, total: asked.append((done, total)))
     assert blocks.sizes == range(2160, 2251, 16)

@@ -15,7 +15,7 @@ from bench.explain.preflight.plan import Basis, Verdict
 from bench.explain.preflight.prefix import prefills_of, rules_of, turns_of
 from bench.explain.preflight.verdicts import LASTING, verdicts_of
 from bench.workload.prefix_cache import PrefixCacheModel
-from tests.explain.preflight.planned import basis, lines
+from tests.explain.preflight.planned import UNIT, basis, lines
 
 FAST, NO_MTP = "h200-fp8-fast-dummy", "h200-fp8-no-mtp-dummy"
 SIXTEEN = ("load.ladder", "[{concurrent = 16}]")
@@ -34,31 +34,32 @@ def said(of: Basis) -> Verdict | None:
 
 
 def test_hits_that_tails_vouch_for_do_not_last() -> None:
-    """The tuned recipe with MTP and a match unit: what reports of minutes show of its hits is only the beginning."""
-    found = lasting(FAST)
+    """What the tuned recipe had, and its reports of minutes showed only the beginning of."""
+    found = lasting(FAST, UNIT)
     assert found.full
     assert not found.lasts
     assert found.first == pytest.approx(0.889, abs=0.002)
     assert found.rate == pytest.approx(0.745, abs=0.005)
     assert found.lost_after == pytest.approx(800, rel=0.1)
     # What is left is more than the same blocks give without a unit, which last, in twice the steps.
-    rules = rules_of(basis(FAST).recipe, basis(FAST).settings, basis(FAST).cache)
-    assert rules is not None
-    whole = lasting_of(basis(FAST), replace(rules, match_unit=None))
-    assert whole is not None
+    whole = lasting(FAST)
     assert whole.lasts
     assert whole.rate == pytest.approx(0.648, abs=0.002)
+    of = basis(FAST, UNIT)
+    rules = rules_of(of.recipe, of.settings, of.cache)
+    assert rules is not None
+    assert lasting_of(of, replace(rules, match_unit=None)) == whole
 
 
 def test_an_engine_that_shares_its_card_loses_them_within_a_window() -> None:
     """175 requests of a first run lost no hit, and a third of later ones did (evidence/h200/host-floor-20261130)."""
-    found = lasting(FAST, SIXTEEN, SHARED_CARD)
+    found = lasting(FAST, UNIT, SIXTEEN, SHARED_CARD)
     assert found.blocks == pytest.approx(948, abs=1)
     assert found.lost_after == pytest.approx(170, rel=0.1)
     assert found.rate == pytest.approx(0.748, abs=0.005)
 
 
-@pytest.mark.parametrize("target", [NO_MTP, "h200-fp8-dummy", "b200-nvfp4", "vanilla", "cpu"])
+@pytest.mark.parametrize("target", [FAST, NO_MTP, "h200-fp8-dummy", "b200-nvfp4", "vanilla", "cpu"])
 def test_whole_blocks_that_every_prompt_uses_last(target: str) -> None:
     found = lasting(target)
     assert found.lasts
@@ -76,15 +77,15 @@ def test_a_pool_that_nothing_more_is_left_in_is_never_full() -> None:
 
 
 def test_the_verdict_says_when_and_what_to_do() -> None:
-    found = said(basis(FAST))
+    found = said(basis(FAST, UNIT))
     assert found is not None
     assert found.verdict == "tight"
     assert "89.0 %" in found.why
     assert "74.7 %" in found.why
     assert "4,135 blocks" in found.why
     assert "--blocks" in found.change
-    line = lines(basis(FAST))["prefix.lasting"]
-    assert line.value == lasting(FAST).rate
+    line = lines(basis(FAST, UNIT))["prefix.lasting"]
+    assert line.value == lasting(FAST, UNIT).rate
     assert "request 793 was the first" in line.how
 
 
@@ -110,9 +111,9 @@ def test_what_no_engine_can_serve_has_none() -> None:
 
 
 def test_tried_blocks_say_what_lasts() -> None:
-    blocks = blocks_of(basis(FAST))
+    blocks = blocks_of(basis(FAST, UNIT))
     assert blocks.current is not None
-    assert blocks.current.lasting == lasting(FAST).rate
+    assert blocks.current.lasting == lasting(FAST, UNIT).rate
     (whole,) = (choice for choice in blocks.front if choice.match_unit is None)
     assert (whole.block_size, whole.steps) == (2240, 1.0)
     assert whole.lasting == pytest.approx(0.672, abs=0.002)
@@ -132,7 +133,7 @@ class TestPrompts:
 
     def test_calls_share_what_the_workloads_calls_share_and_nothing_else(self) -> None:
         """Alone on an engine without end, each prompt has the hits of the call that it is made from."""
-        of = basis(FAST)
+        of = basis(FAST, UNIT)
         rules = rules_of(of.recipe, of.settings, of.cache)
         assert rules is not None
         alone = [prefill.hit for prefill in prefills_of(self.workload, rules)]

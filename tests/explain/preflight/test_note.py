@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.explain.preflight.note import plan_notes
 from recipes.load import load_recipe
+from tests.explain.preflight.planned import UNIT
 
 
 def test_a_plan_that_fits_is_one_line() -> None:
@@ -17,7 +18,7 @@ def test_what_cannot_be_is_said_with_the_flag() -> None:
 
 
 def test_hits_that_do_not_last_are_said_though_they_stop_nothing() -> None:
-    first, lasting = plan_notes(load_recipe("h200-fp8-fast-dummy"))
+    first, lasting = plan_notes(load_recipe("h200-fp8-fast-dummy", dict([UNIT])))
     assert first.startswith("preflight: tight")
     assert lasting.startswith("  lasting hits: 89.0 % of the prompts' tokens come from the cache at first, and 74.7 %")
 

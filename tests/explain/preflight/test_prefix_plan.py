@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.explain.preflight.prefix import PrefixPlan, reusable
 from bench.workload.prefix_cache_rules import CacheRules
-from tests.explain.preflight.planned import basis, lines
+from tests.explain.preflight.planned import UNIT, basis, lines
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,10 @@ def test_hits_inside_blocks_depend_on_how_prompts_end() -> None:
     assert behind.rate == pytest.approx(0.684, abs=0.01)
 
 
-def test_what_the_fast_recipe_says_of_its_unit() -> None:
-    """The source of prefix_match_unit in recipes/h200-fp8-fast-dummy.toml."""
-    assert basis("h200-fp8-fast-dummy").prefix.computed == pytest.approx(1110, rel=0.01)
+def test_what_a_unit_gives_the_fast_recipe() -> None:
+    """What it was chosen for, and what the recipe computes without it."""
+    assert basis("h200-fp8-fast-dummy", UNIT).prefix.computed == pytest.approx(1110, rel=0.01)
+    assert basis("h200-fp8-fast-dummy").prefix.computed == pytest.approx(3520, rel=0.01)
     assert basis("h200-fp8-dummy").prefix.computed == pytest.approx(3520, rel=0.01)
 
     def with_unit(unit: int) -> PrefixPlan:
@@ -67,7 +68,7 @@ def test_a_unit_that_does_not_divide_the_block_has_no_rate() -> None:
 
 def test_a_unit_saves_tokens_and_doubles_the_steps() -> None:
     """The figures of evidence/h200/attribution-20261130."""
-    fast = basis("h200-fp8-fast-dummy").prefix
+    fast = basis("h200-fp8-fast-dummy", UNIT).prefix
     assert fast.steps == 2.0
     assert fast.without_unit is not None
     whole = basis("h200-fp8-fast-dummy", ("engine.flags.prefix_match_unit", "2160")).prefix
@@ -80,7 +81,7 @@ def test_a_unit_saves_tokens_and_doubles_the_steps() -> None:
     [
         (
             "h200-fp8-fast-dummy",
-            (),
+            (UNIT,),
             2.0,
             (
                 "1,106 tokens in 2.0 steps: after hits, to the prompt's last multiple of 60, then the rest; "
