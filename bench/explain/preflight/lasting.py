@@ -46,8 +46,8 @@ class Lasting:
         at_once: requests that ran at once; each stream's next prompt came as soon as its reply had ended.
         blocks: of the pool.
         requests: that were served.
-        first: the share of prompt tokens that hits were while nothing was given up.
-        rate: the share that the last `_WINDOW` requests had.
+        first: share of prompt tokens that hits are while nothing is given up.
+        rate: the share that they were of the last `_WINDOW` requests.
         lost_after: the request that first found less; None where none did.
         full: whether every block of the pool was used. Otherwise it has not been through yet, or never will be.
     """
@@ -74,10 +74,11 @@ def lasting_of(basis: Basis, rules: CacheRules | None = None) -> Lasting | None:
         rules: other blocks in the same memory; the plan's own by default.
 
     Returns:
-        None where nothing is cached, or the pool is too small for all that the ladder opens at once.
+        None where nothing is cached, the pool is too small for all that the ladder opens at once, or that is not known
+        (traces).
     """
     rules = rules or rules_of(basis.recipe, basis.settings, basis.cache)
-    if rules is None or not basis.settings.prefix_caching:
+    if rules is None or not basis.settings.prefix_caching or not basis.at_once:
         return None
     own = rules.block_size == basis.cache.block_size
     cache = replace(basis.cache, block_size=rules.block_size)
@@ -96,7 +97,7 @@ def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
     engine = PrefixCacheModel(rules)
     running: deque[Running] = deque()
     last: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
-    expected_tokens = prompt_tokens = number = used = 0
+    number = used = 0
     lost_after: int | None = None
     try:
         for turn in turns_of(workload)[0]:
@@ -105,23 +106,23 @@ def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
             if len(running) == at_once:
                 running.popleft().end()
             running.append(engine.begin(segments, output_tokens))
-            hit, tokens = running[-1].prefill.hit, running[-1].prefill.ends[-1]
-            last.append((hit, alone[index], tokens))
-            expected_tokens, prompt_tokens = expected_tokens + alone[index], prompt_tokens + tokens
-            if lost_after is None and engine.evicted and hit < alone[index]:
+            prefill = running[-1].prefill
+            last.append((alone[index], prefill.hit, prefill.ends[-1]))
+            if lost_after is None and engine.evicted and prefill.hit < alone[index]:
                 lost_after = number
             if number % _GROWTH == 0:
-                if engine.evicted >= engine.used or engine.used == used or number >= _MOST:
+                full, grew, used = engine.used == rules.usable_blocks, engine.used > used, engine.used
+                if number >= _MOST or (engine.evicted >= used if full else not grew):
                     break
-                used = engine.used
     except StreamproofError:
         return None
+    first, hits, tokens = map(sum, zip(*last, strict=True))
     return Lasting(
         at_once=at_once,
         blocks=rules.num_gpu_blocks or 0,
         requests=number,
-        first=expected_tokens / prompt_tokens,
-        rate=sum(hit for hit, _, _ in last) / sum(tokens for _, _, tokens in last),
+        first=first / tokens,
+        rate=hits / tokens,
         lost_after=lost_after,
         full=engine.used == rules.usable_blocks,
     )

@@ -103,9 +103,15 @@ class Basis:
 
     @property
     def at_once(self) -> int:
-        """Requests that the ladder opens at most at one rank: all of its streams speak at once."""
-        ladder = self.recipe.load.ladder
-        most = max((point.streams or point.concurrent or 0 for point in ladder), default=0)
+        """Requests that the ladder opens at most at one rank: all of its streams, or a rate's callers, speak at once.
+
+        0 where it has traces alone.
+        """
+        load = self.recipe.load
+        most = max(
+            point.streams or point.concurrent or math.ceil((point.rate or 0) * load.turn_gap.mean_s)
+            for point in load.ladder
+        )
         return math.ceil(most / self.recipe.ranks)
 
 

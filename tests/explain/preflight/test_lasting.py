@@ -80,7 +80,7 @@ def test_the_verdict_says_when_and_what_to_do() -> None:
     found = said(basis(FAST, UNIT))
     assert found is not None
     assert found.verdict == "tight"
-    assert "89.0 %" in found.why
+    assert "88.9 %" in found.why
     assert "74.7 %" in found.why
     assert "4,135 blocks" in found.why
     assert "--blocks" in found.change
@@ -107,7 +107,15 @@ def test_what_no_engine_can_serve_has_none() -> None:
     assert lasting_of(replace(of, budget=replace(of.budget, blocks=0))) is None
     assert lasting_of(replace(of, budget=replace(of.budget, blocks=100))) is None  # not all 16 fit at once
     assert lasting_of(basis("cpu-mtp")) is None  # caches nothing
+    assert lasting_of(basis("cpu", ("load.ladder", "[{trace = 'a.jsonl'}]"))) is None
     assert lasting_of(basis("h200-fp8", ("engine.flags.prefix_match_unit", "64"))) is None  # does not start
+
+
+def test_callers_of_a_rate_are_at_once_what_they_can_be() -> None:
+    """As many as speak that often with the mean turn gap of 4 s (`bench.load.plan`)."""
+    found = lasting(FAST, UNIT, ("load.ladder", '[{rate = 10.0, arrivals = "poisson"}, {concurrent = 16}]'))
+    assert found.at_once == 40
+    assert lasting(FAST, UNIT, ("load.ladder", '[{rate = 0.01, arrivals = "fixed"}]')).at_once == 1
 
 
 def test_tried_blocks_say_what_lasts() -> None:
