@@ -30,13 +30,14 @@ from bench.engine.pins import REPOSITORY
 from bench.engine.preflight import check_hardware, company_notes, memory_share
 from bench.engine.replicas import Replica, ReplicatedEngine
 from bench.errors import StreamproofError
-from bench.explain.preflight.note import plan_notes
+from bench.explain.preflight.note import lasting_hits, plan_notes
 from bench.explain.search.course import SearchCourse
 from bench.explain.search.question import Question
 from bench.load.clock import RunClock
 from bench.measure import Course, Run, measure
 from bench.observe.environment import Client, Environment, describe_environment
 from bench.observe.gpu import Gpu
+from bench.observe.lasting import LastingHits
 from bench.observe.observations import Finished, SearchAsked
 from bench.plan import Host, Share, engine_kind, plan_run
 from bench.probe_prompts import probe_of
@@ -249,6 +250,8 @@ class _Job:
             try:
                 if self._questions:
                     recorder.observe(SearchAsked(t=self._clock.now(), run=0, questions=self._questions))
+                if self._own is not None and (hits := lasting_hits(self._plan.recipe)) is not None:
+                    recorder.observe(LastingHits(t=self._clock.now(), run=0, hits=hits))
                 for number in range(self._plan.recipe.load.runs):
                     self._one_run(number, recorder)
                 recorder.observe(Finished(t=self._clock.now(), run=number))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bench.explain.search.question import Question
 from bench.observe.compiled import CompiledFiles
+from bench.observe.lasting import LastingHits
 from bench.observe.observed import Observed, Replica, Share, Time
 from bench.observe.probe import ProbeTrial
 
@@ -379,6 +380,7 @@ Observation: TypeAlias = Annotated[
     | ShardClock
     | Probed
     | SearchAsked
+    | LastingHits
     | Interrupted
     | Finished,
     Field(discriminator="kind"),

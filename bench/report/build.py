@@ -68,7 +68,7 @@ def build_report(evidence: Evidence, predict_hits: Predict = predict_served) -> 
         ),
         claims=claims,
         checks=judged,
-        assumptions=assumptions(recipe, containers, measurement.seen.residents),
+        assumptions=assumptions(recipe, containers, measurement.seen.residents, measurement.seen.lasting),
         definitions=dict(DEFINITIONS),
         searches=searches,
     )

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.records import E2E_DEFINITION
 from bench.report.model import Assumption
+from bench.report.render.words import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench.observe.lasting import Lasting
     from bench.observe.observations import ContainerFacts, ResidentFacts
     from recipes.schema import Point, Recipe
 
@@ -103,7 +105,10 @@ def title(recipe: Recipe, unreal: tuple[str, ...]) -> str:
 
 
 def assumptions(
-    recipe: Recipe, containers: Sequence[ContainerFacts] = (), residents: Sequence[ResidentFacts] = ()
+    recipe: Recipe,
+    containers: Sequence[ContainerFacts] = (),
+    residents: Sequence[ResidentFacts] = (),
+    lasting: Lasting | None = None,
 ) -> tuple[Assumption, ...]:
     """Every value that the source does not give, or that was scaled, in order of its key; then what ran it, if given.
 
@@ -111,6 +116,7 @@ def assumptions(
         recipe: as it was run.
         containers: that the engine ran in.
         residents: of engines that were there before the run.
+        lasting: what was planned of prefix hits in the long run, where that is known.
     """
     values = recipe.model_dump(mode="json", exclude_none=True)
     of_recipe = [
@@ -120,7 +126,8 @@ def assumptions(
     ]
     of_routing = () if recipe.ranks == 1 or "load.affinity" in recipe.sources else (_of_routing(recipe),)
     of_images = (found for one in containers for found in _of_image(one))
-    return tuple(dict.fromkeys((*of_recipe, *of_routing, *of_images, *map(_of_resident, residents))))
+    of_hits = () if lasting is None or lasting.lasts else (_of_hits(lasting),)
+    return tuple(dict.fromkeys((*of_recipe, *of_routing, *of_images, *map(_of_resident, residents), *of_hits)))
 
 
 def _of_routing(recipe: Recipe) -> Assumption:
@@ -157,6 +164,16 @@ def _of_resident(resident: ResidentFacts) -> Assumption:
         kind="assumption",
         why="the engine was started before this run and stays: taken to serve like one that was just started"
         + (f", though it stands beside {others} without load" if resident.beside else ""),
+    )
+
+
+def _of_hits(lasting: Lasting) -> Assumption:
+    return Assumption(
+        key="prefix hits",
+        value=f"{percent(lasting.first)} of the prompts' tokens, as at a server's beginning",
+        kind="assumption",
+        why=f"planned: once some {lasting.lost_after or lasting.requests:,} requests, {lasting.at_once:,} at once, "
+        f"have been through {lasting.blocks:,} blocks, {percent(lasting.rate)} are left (just preflight)",
     )
 
 

@@ -8,16 +8,13 @@ from bench.report.checks import Finding, per_point
 from bench.report.counters import TOTALS, client_finished_by_rank, client_totals, increase, increase_by_rank
 from bench.report.measurement import Place
 from bench.report.prefix import measured as measured_hits
+from bench.workload.prefix_cache_rules import HIT_TOLERANCE
 
 if TYPE_CHECKING:
     from bench.report.measurement import Measurement
     from bench.report.model import Check
     from bench.report.prefix import Hits
     from bench.report.seen import RunPoint
-
-HIT_TOLERANCE: Final = 0.02
-"""Of the predicted hit tokens. Hits come in whole blocks, so a wrong prediction (another block size, a cache that was
-warm or full, prompts that repeat) is off by far more; 2 % leave room for a failed request or two."""
 
 _OTHER_RANK: Final = (
     "The engine did not take the header x-data-parallel-rank: is something between it and the client that drops "

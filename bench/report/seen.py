@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from bench.errors import StreamproofError
 from bench.observe.compiled import CompiledFiles
+from bench.observe.lasting import Lasting, LastingHits
 from bench.observe.observations import (
     ClientSelf,
     ContainerFacts,
@@ -55,6 +56,7 @@ class Seen:
         probed: by run and moment, the probe "before" and "after" its ladder.
         events: what the engine's log told.
         compiled: what the engine's caches told of a point, by replica; of None where all have the same ones.
+        lasting: what was planned of prefix hits in the long run.
         interrupted: the first sign of an early end.
         finished: whether the run says that it came to its end.
         last_s: time of the last observation.
@@ -68,6 +70,7 @@ class Seen:
     probed: dict[tuple[int, str], Probed] = field(default_factory=dict)
     events: list[EngineEvent] = field(default_factory=list)
     compiled: dict[RunPoint, dict[int | None, CompiledFiles]] = field(default_factory=dict)
+    lasting: Lasting | None = None
     interrupted: Interrupted | None = None
     finished: bool = False
     last_s: float = 0.0
@@ -111,11 +114,19 @@ def _place(observation: Observation, seen: Seen, phases: dict[RunPoint, dict[str
             _once(seen.clients, (run, point), observation, f"the client at point {point}")
         case Probed(run=run, when=when):
             _once(seen.probed, (run, when), observation, f"the probe {when} the ladder")
-        case EngineEvent():
-            seen.events.append(observation)
         case CompiledFiles(run=run, point=point, replica=replica):
             there = seen.compiled.setdefault((run, point), {})
             _once(there, replica, observation, f"the look into the caches after point {point}")
+        case _:
+            _place_of_no_point(observation, seen)
+
+
+def _place_of_no_point(observation: Observation, seen: Seen) -> None:
+    match observation:
+        case EngineEvent():
+            seen.events.append(observation)
+        case LastingHits(hits=hits):
+            seen.lasting = hits
         case Interrupted():
             seen.interrupted = seen.interrupted or observation
         case Finished():

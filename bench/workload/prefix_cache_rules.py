@@ -66,8 +66,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from bench.errors import UsageError
+
+HIT_TOLERANCE: Final = 0.02
+"""Of the predicted hit tokens. Hits come in whole blocks, so a wrong prediction (another block size, a cache that was
+warm or full, prompts that repeat) is off by far more; 2 % leave room for a failed request or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import pytest
 from bench.explain.search import find
 from bench.observe.compiled import FILES_LISTED
 from bench.observe.wall_clock import TICK_S
-from bench.report import rules_barge_in, rules_client, rules_engine, rules_probe, rules_window, validity
+from bench.report import rules_barge_in, rules_client, rules_probe, rules_window, validity
 from bench.report.disclosure import DEFINITIONS
 from bench.report.prefix import MOST_PREDICTED
 from bench.report.schema import PUBLISHED
@@ -21,6 +21,7 @@ from bench.stats import moved, steady
 from bench.stats.certificate import CERTIFICATE_CONFIDENCE, allowed_over, smallest_certifiable
 from bench.stats.quantiles import CONFIDENCE, smallest_n
 from bench.stats.ties import TIE, TOP_K
+from bench.workload import prefix_cache_rules
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-numbers-are-defined.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -98,7 +99,7 @@ def test_every_rule_is_in_the_table_and_none_is_made_up() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (rules_engine.HIT_TOLERANCE * 100, "the predicted ones, within {:g} %"),
+        (prefix_cache_rules.HIT_TOLERANCE * 100, "the predicted ones, within {:g} %"),
         (rules_client.DELAY_S * 1000, "p99 at most {:g} ms"),
         (rules_client.DELAY_SHARE * 100, "p99 at most 5 ms or {:g} % of the median latency"),
         (rules_client.STANDSTILL_S * 1000, "longest at most {:g} ms"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bench.observe.lasting import Lasting, LastingHits
 from bench.observe.observations import ResidentFacts
+from bench.report.build import build_report
 from bench.report.disclosure import DEFINITIONS, assumptions, holds_for, not_real, title
 from recipes.load import load_recipe, targets
 from recipes.schema import Point
-from tests.report.factories import make_recipe
+from tests.report.factories import healthy, make_recipe
 
 BUNDLED = {"kind": "bundled", "name": "toy", "real": False}
 DUMMY = {"kind": "dummy", "name": "shapes", "real": False}
@@ -125,3 +128,30 @@ def test_an_engine_that_was_there_before_is_an_assumption() -> None:
     alone = assumptions(make_recipe(), residents=(facts.model_copy(update={"beside": 0}),))
     assert "beside" not in next(each.why for each in alone if each.key == "engine start")
     assert "engine start" not in {each.key for each in assumptions(make_recipe())}
+
+
+LOST = Lasting(at_once=60, blocks=4135, requests=1800, first=0.889, rate=0.747, lost_after=793, full=True)
+"""What h200-fp8-fast-dummy had (evidence/h200/host-floor-20261130)."""
+
+
+def test_hits_that_will_not_last_are_an_assumption() -> None:
+    (told,) = (each for each in assumptions(make_recipe(), lasting=LOST) if each.key == "prefix hits")
+    assert told.value == "88.9 % of the prompts' tokens, as at a server's beginning"
+    assert told.why == (
+        "planned: once some 793 requests, 60 at once, have been through 4,135 blocks, 74.7 % are left (just preflight)"
+    )
+    kept = LOST.model_copy(update={"rate": 0.98 * LOST.first})
+    assert kept.lasts
+    assert "prefix hits" not in {each.key for each in assumptions(make_recipe(), lasting=kept)}
+    assert not kept.model_copy(update={"rate": 0.979 * LOST.first}).lasts
+
+
+def test_the_report_has_what_was_planned_of_its_hits() -> None:
+    evidence = healthy([0.1] * 80)
+    plain = build_report(evidence)
+    planned = LastingHits(t=0.0, run=0, hits=LOST)
+    told = build_report(replace(evidence, observations=(planned, *evidence.observations)))
+    assert [each for each in told.assumptions if each not in plain.assumptions] == [
+        each for each in assumptions(evidence.recipe, lasting=LOST) if each.key == "prefix hits"
+    ]
+    assert told.checks == plain.checks

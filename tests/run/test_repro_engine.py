@@ -73,6 +73,15 @@ def test_a_target_is_reproduced_and_verified(run: RealRun) -> None:
 
 
 @pytest.mark.alone
+def test_the_plans_lasting_hits_are_observed_and_no_assumption_where_they_last(cpu_run: RealRun) -> None:
+    (seen,) = (one for one in map(json.loads, observed(cpu_run.folder).splitlines()) if one["kind"] == "lasting_hits")
+    measured = [point["prefix_cache"]["measured_rate"] for point in cpu_run.report["points"]]
+    assert seen["hits"]["lost_after"] is None
+    assert seen["hits"]["rate"] == pytest.approx(min(measured), rel=0.05)
+    assert "prefix hits" not in {assumption["key"] for assumption in cpu_run.report["assumptions"]}
+
+
+@pytest.mark.alone
 def test_the_engines_caches_show_nothing_where_nothing_is_compiled(cpu_run: RealRun) -> None:
     looks = [seen for seen in map(json.loads, observed(cpu_run.folder).splitlines()) if seen["kind"] == "compiled"]
     assert [(look["point"], look["why_not"]) for look in looks] == [(0, None), (1, None)]

@@ -12,14 +12,14 @@ Found where two engines shared a card (evidence/h200/host-floor-20261130): both 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count, cycle, pairwise
 from typing import TYPE_CHECKING, Final
 
 from bench.errors import StreamproofError
 from bench.explain.preflight.prefix import prefills_of, rules_of, turns_of
-from bench.report.rules_engine import HIT_TOLERANCE
+from bench.observe.lasting import Lasting
 from bench.workload.prefix_cache import PrefixCacheModel, Running
 from bench.workload.turn import Segment
 from recipes.schema import Workload
@@ -36,34 +36,6 @@ _WINDOW: Final = 300
 """The last requests, which the lasting rate is taken from."""
 _GROWTH: Final = 600
 """Requests in which a pool that fills up at all takes some more of its blocks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lasting:
-    """Prefix hits in the long run.
-
-    Attributes:
-        at_once: requests that ran at once; each stream's next prompt came as soon as its reply had ended.
-        blocks: of the pool.
-        requests: that were served.
-        first: share of prompt tokens that hits are while nothing is given up.
-        rate: the share that they were of the last `_WINDOW` requests.
-        lost_after: the request that first found less; None where none did.
-        full: whether every block of the pool was used. Otherwise it has not been through yet, or never will be.
-    """
-
-    at_once: int
-    blocks: int
-    requests: int
-    first: float
-    rate: float
-    lost_after: int | None
-    full: bool
-
-    @property
-    def lasts(self) -> bool:
-        """Whether a report whose every request came late would still find its hits as predicted."""
-        return self.rate >= (1 - HIT_TOLERANCE) * self.first
 
 
 def lasting_of(basis: Basis, rules: CacheRules | None = None) -> Lasting | None:

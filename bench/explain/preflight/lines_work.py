@@ -14,9 +14,9 @@ from bench.report.render.words import percent, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bench.explain.preflight.lasting import Lasting
     from bench.explain.preflight.plan import Basis
     from bench.explain.preflight.start_log import StartFacts
+    from bench.observe.lasting import Lasting
 
 _ROOFLINE: Final = "a floor, no prediction: max(bytes / bandwidth, operations / peak), Williams et al. 2009"
 _CLOSED: Final = "a floor, no prediction: asymptotic bounds of a closed system, Denning and Buzen 1978"

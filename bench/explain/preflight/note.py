@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING
 
 from bench.errors import StreamproofError
 from bench.explain.preflight.command import plan
+from bench.explain.preflight.lasting import lasting_of
 from bench.explain.preflight.verdicts import LASTING, verdicts_of, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bench.observe.lasting import Lasting
     from recipes.schema import Recipe
+
+
+def lasting_hits(recipe: Recipe) -> Lasting | None:
+    """Prefix hits in the long run, for the report; None where no plan knows."""
+    try:
+        return lasting_of(plan(recipe, offline=True))
+    except StreamproofError:
+        return None
 
 
 def plan_notes(recipe: Recipe) -> Iterator[str]:

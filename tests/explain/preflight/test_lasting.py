@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.explain.preflight.blocks import blocks_of
-from bench.explain.preflight.lasting import Lasting, lasting_of, prompts_at_once
+from bench.explain.preflight.lasting import lasting_of, prompts_at_once
 from bench.explain.preflight.plan import Basis, Verdict
 from bench.explain.preflight.prefix import prefills_of, rules_of, turns_of
 from bench.explain.preflight.verdicts import LASTING, verdicts_of
+from bench.observe.lasting import Lasting
 from bench.workload.prefix_cache import PrefixCacheModel
 from tests.explain.preflight.planned import UNIT, basis, lines
 
