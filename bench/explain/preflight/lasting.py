@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 6_000
 """Requests of a simulation; a second's work. At 10 a second the engine takes ten minutes for them."""
+_MOST_BLOCKS: Final = 3_000_000
+"""That the prompts of a simulation have: of very long prompts in small blocks, fewer are served."""
 _WINDOW: Final = 300
 """The last requests, which the lasting rate is taken from."""
 _GROWTH: Final = 600
@@ -64,7 +66,8 @@ def lasting_of(basis: Basis, rules: CacheRules | None = None) -> Lasting | None:
 @lru_cache(maxsize=64)
 def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
     """Plans that differ in nothing else share it."""
-    output_tokens = Workload.model_validate_json(workload).output_tokens
+    spec = Workload.model_validate_json(workload)
+    most = min(_MOST, _MOST_BLOCKS // (spec.prompt_tokens // rules.block_size + 1) + 1)
     alone = [prefill.hit for prefill in prefills_of(workload, replace(rules, num_gpu_blocks=None))]
     engine = PrefixCacheModel(rules)
     running: deque[Running] = deque()
@@ -77,14 +80,16 @@ def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
         for number, (index, segments) in enumerate(prompts_at_once(workload, at_once), start=1):
             if len(running) == at_once:
                 running.popleft().end()
-            running.append(engine.begin(segments, output_tokens))
+            running.append(engine.begin(segments, spec.output_tokens))
             prefill = running[-1].prefill
             last.append((alone[index], prefill.hit, prefill.ends[-1]))
             if lost_after is None and engine.evicted and prefill.hit < alone[index]:
                 lost_after = number
+            if number == most:
+                break
             if number % _GROWTH == 0:
                 full, grew, used = engine.used == rules.usable_blocks, engine.used > used, engine.used
-                if number >= _MOST or (engine.evicted >= used if full else not grew):
+                if engine.evicted >= used if full else not grew:
                     break
     except StreamproofError:
         return None

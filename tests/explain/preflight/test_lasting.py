@@ -112,6 +112,14 @@ def test_what_no_engine_can_serve_has_none() -> None:
     assert lasting_of(basis("h200-fp8", ("engine.flags.prefix_match_unit", "64"))) is None  # does not start
 
 
+def test_long_prompts_in_small_blocks_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.explain.preflight.lasting._MOST_BLOCKS", 40_000)
+    of = basis("cpu", ("load.ladder", "[{concurrent = 3}]"))  # prompts of 2,000 tokens in blocks of 256
+    found = lasting_of(of)
+    assert found is not None
+    assert found.requests == 40_000 // 8 + 1
+
+
 def test_callers_of_a_rate_are_at_once_what_they_can_be() -> None:
     """As many as speak that often with the mean turn gap of 4 s (`bench.load.plan`)."""
     found = lasting(FAST, UNIT, ("load.ladder", '[{rate = 10.0, arrivals = "poisson"}, {concurrent = 16}]'))
