@@ -81,14 +81,13 @@ def prefix_lines(basis: Basis, hit_rate: float | None) -> Iterator[Line]:
 
 
 def _lasting_line(lasting: Lasting) -> Line:
-    how = (
-        f"{percent(lasting.first)} until then; in the last of {lasting.requests:,} requests, {lasting.at_once} at once"
-    )
+    last = f"in the last of {lasting.requests:,} requests, {lasting.at_once} at once"
     if lasting.lasts:
-        how += f": {lasting.blocks:,} blocks keep what is used again"
+        how = f"{last}, as at first: {lasting.blocks:,} blocks keep what is used again"
         how += "" if lasting.full else ", and some were never used"
     else:
-        how += f": request {lasting.lost_after:,} was the first for which the {lasting.blocks:,} blocks did not suffice"
+        how = f"{last}; {percent(lasting.first)} until request {lasting.lost_after:,}, the first for which the "
+        how += f"{lasting.blocks:,} blocks did not suffice"
     return Line(
         key="prefix.lasting",
         label="prefix hits that last",

@@ -87,7 +87,7 @@ def test_the_verdict_says_when_and_what_to_do() -> None:
     assert "--blocks" in found.change
     line = lines(basis(FAST, UNIT))["prefix.lasting"]
     assert line.value == lasting(FAST, UNIT).rate
-    assert "request 793 was the first" in line.how
+    assert "88.9 % until request 793" in line.how
 
 
 def test_where_no_unit_is_set_no_blocks_are_recommended() -> None:
