@@ -57,7 +57,7 @@ def lasting_of(basis: Basis, rules: CacheRules | None = None) -> Lasting | None:
     own = rules.block_size == basis.cache.block_size
     cache = replace(basis.cache, block_size=rules.block_size)
     blocks = basis.budget.blocks if own else cache.blocks(basis.budget.available)
-    if blocks < 2:
+    if blocks <= basis.at_once:  # each request holds one at least
         return None
     pool = replace(rules, num_gpu_blocks=blocks, state_groups=cache.gdn_groups)
     return _lasting(basis.recipe.workload.model_dump_json(), pool, basis.at_once)

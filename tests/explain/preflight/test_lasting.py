@@ -107,6 +107,7 @@ def test_what_no_engine_can_serve_has_none() -> None:
     of = basis(FAST, SIXTEEN)
     assert lasting_of(replace(of, budget=replace(of.budget, blocks=0))) is None
     assert lasting_of(replace(of, budget=replace(of.budget, blocks=100))) is None  # not all 16 fit at once
+    assert lasting_of(basis(FAST, ("load.ladder", "[{concurrent = 1000000000}]"))) is None  # said at once
     assert lasting_of(basis("cpu-mtp")) is None  # caches nothing
     assert lasting_of(basis("cpu", ("load.ladder", "[{trace = 'a.jsonl'}]"))) is None
     assert lasting_of(basis("h200-fp8", ("engine.flags.prefix_match_unit", "64"))) is None  # does not start
