@@ -21,6 +21,7 @@ from bench.load.plan import BargeIn, Closed, Open, PointPlan, Replay, Shard, Str
 from bench.load.point import OnPhase
 from bench.load.team import Kind, Mailbox, lead
 from bench.load.worker import Command, work
+from bench.signals import out_of_reach_of_ctrl_c
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -110,10 +111,14 @@ class _Process:
         self._mailbox = Mailbox(f"client process {plan.shard.index + 1} of {plan.shard.of}", on_record)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._process.start)
+        await asyncio.to_thread(self._start)
         self._theirs.close()
         asyncio.get_running_loop().add_reader(self._ours.fileno(), self._readable)
         return self
+
+    def _start(self) -> None:
+        with out_of_reach_of_ctrl_c():
+            self._process.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from bench.load.worker import Command, Message, work
+from bench.signals import out_of_reach_of_ctrl_c
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -48,7 +49,8 @@ class RayClient:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=work, args=(theirs, plan, make_source, target, clock), daemon=True)
-        self._process.start()
+        with out_of_reach_of_ctrl_c():
+            self._process.start()
         theirs.close()
 
     def tell(self, command: Command) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +46,6 @@ def work(
     connection: Connection, plan: PointPlan, make_source: Callable[[], TurnSource], target: Target, clock: RunClock
 ) -> None:
     """The process: prepare, then do as told until told to stop, or until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to stop
     outbox: queue.SimpleQueue[Message | RequestRecord | None] = queue.SimpleQueue()
     mail = threading.Thread(target=_deliver, args=(connection, outbox))
     mail.start()

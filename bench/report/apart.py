@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
 from bench.errors import StreamproofError
 from bench.report.verify_bounds import memory_for
+from bench.signals import out_of_reach_of_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +103,8 @@ class Apart:
             with theirs, self._lock:
                 if self._closed:
                     raise EndedError("it was not looked at: this program ends")
-                process.start()
+                with out_of_reach_of_ctrl_c():  # with it the fork server, before the first one
+                    process.start()
                 self._running.add(process)
             try:
                 answer = _received(ours, bounds)
@@ -148,7 +150,6 @@ def _received(answers: Connection, bounds: Bounds) -> Any:  # noqa: ANN401  what
 
 def _do(answers: Connection, bounds: Bounds, work: Callable[[*_ArgsT], _ResultT], arguments: tuple[*_ArgsT]) -> None:
     """What a process does, from its beginning to its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for whoever asked, who then ends us
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a library that aborts may print what a stranger wrote
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bench.errors import StreamproofError
+from bench.signals import out_of_reach_of_ctrl_c
 from quantize.audit.measure import (
     CopyJob,
     CopyResult,
@@ -119,7 +119,8 @@ def _in_parallel(batches: Sequence[list[Job]], workers: int) -> Iterator[tuple[l
     context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads' locks
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     try:
-        under_way = {pool.submit(_do, batch): batch for batch in batches}
+        with out_of_reach_of_ctrl_c():  # it starts its processes as work is submitted
+            under_way = {pool.submit(_do, batch): batch for batch in batches}
         for future in as_completed(under_way):
             yield under_way.pop(future), future.result()
     finally:
@@ -127,7 +128,6 @@ def _in_parallel(batches: Sequence[list[Job]], workers: int) -> Iterator[tuple[l
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -179,6 +179,23 @@ def test_a_trace_takes_as_many_as_its_rate_needs(lines: int, processes: int) -> 
     assert processes_for(plan_of(Replay(trace=Path("trace.jsonl"), lines=trace)), 8) == processes
 
 
+def test_ctrl_c_never_reaches_a_client_process_not_even_while_python_loads(truth: TruthServer) -> None:
+    """Else it ends without a word, and the run with "the client failed" instead of by Ctrl-C."""
+    blocked: list[int] = []
+
+    def also(_: RequestRecord, stop: asyncio.Event) -> None:
+        if not blocked:
+            spawned = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+            for child in spawned:
+                status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+                mask = int(status.partition("SigBlk:")[2].split(maxsplit=1)[0], 16)
+                blocked.append(mask >> (signal.SIGINT - 1) & 1)
+            stop.set()
+
+    run(truth.base_url, partial(TruthSource, point=9006), steady_s=30.0, also=also)
+    assert blocked == [1, 1]
+
+
 def test_client_processes_keep_to_the_cores_of_their_client(truth: TruthServer) -> None:
     here = os.sched_getaffinity(0)
     _, cores = split(here)

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import sys
 import threading
 import time
@@ -34,6 +35,12 @@ def apart() -> Iterator[Apart]:
 def test_work_is_done_elsewhere_and_its_result_is_here(apart: Apart) -> None:
     assert apart.run(BOUNDS, canonical_json, {"a": 1}) == b'{\n  "a": 1\n}\n'
     assert apart.run(BOUNDS, os.getpid) != os.getpid()
+
+
+def test_ctrl_c_never_reaches_it_not_even_while_it_begins(apart: Apart) -> None:
+    """Python prints a traceback of a process that Ctrl-C meets before our code is reached."""
+    assert signal.SIGINT in apart.run(BOUNDS, signal.pthread_sigmask, signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # here it does
 
 
 def test_whom_one_trusts_is_known_there_too(apart: Apart, tmp_path: Path) -> None:
