@@ -180,7 +180,7 @@ def test_a_trace_takes_as_many_as_its_rate_needs(lines: int, processes: int) -> 
 
 
 def test_ctrl_c_never_reaches_a_client_process_not_even_while_python_loads(truth: TruthServer) -> None:
-    """Else it ends without a word, and the run with "the client failed" instead of by Ctrl-C."""
+    """Else Python prints a traceback of it, and it ends before its parent says so."""
     blocked: list[int] = []
 
     def also(_: RequestRecord, stop: asyncio.Event) -> None:
