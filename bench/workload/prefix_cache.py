@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -106,9 +106,30 @@ class PrefixCacheModel:
         ends = tuple(self.rules.prefill_ends(prompt_tokens, hit, match))
         for start, end in pairwise((hit, *ends)):
             request.compute(start, end)
-        running = Running(Prefill(hit, ends), request, _decode_ends(prompt_tokens, output_tokens, self.rules))
-        running.decode(1)
-        return running
+        decodes = _decode_ends(prompt_tokens, output_tokens, self.rules)
+        for end in decodes[:1]:
+            request.decode(end)
+        return Running(Prefill(hit, ends), request, decodes[1:])
+
+    def serve_at_once(self, requests: Iterable[tuple[Sequence[Segment], int]], at_once: int) -> Iterator[Prefill]:
+        """Serve requests, so many beside each other: each next one begins when the oldest has ended.
+
+        Args:
+            requests: (segments, output tokens) in the order in which they are sent.
+            at_once: that run at most.
+
+        Yields:
+            How each prompt was computed.
+
+        Raises:
+            StreamproofError: what runs at once does not fit the pool.
+        """
+        running: deque[Running] = deque()
+        for segments, output_tokens in requests:
+            if len(running) == at_once:
+                running.popleft().end()
+            running.append(self.begin(segments, output_tokens))
+            yield running[-1].prefill
 
 
 class Running:
@@ -117,23 +138,18 @@ class Running:
     Args:
         prefill: how its prompt was computed.
         request: what it holds.
-        decode_ends: the decoding steps that change that.
+        decodes: ends of the decoding steps left that change that.
     """
 
-    def __init__(self, prefill: Prefill, request: _Request, decode_ends: list[int]) -> None:
+    def __init__(self, prefill: Prefill, request: _Request, decodes: Sequence[int]) -> None:
         self.prefill = prefill
         self._request = request
-        self._decode_ends = deque(decode_ends)
-
-    def decode(self, steps: int) -> None:
-        """At most so many of the decoding steps that change what it holds."""
-        for _ in range(min(steps, len(self._decode_ends))):
-            end = self._decode_ends.popleft()
-            self._request.compute(end - 1, end, drafts=self._request.rules.draft_tokens)
+        self._decodes = decodes
 
     def end(self) -> None:
-        """All that are left; then it lets go of everything."""
-        self.decode(len(self._decode_ends))
+        """Decode to the last token; then it lets go of everything."""
+        for end in self._decodes:
+            self._request.decode(end)
         self._request.finish()
 
 
@@ -160,7 +176,7 @@ class _Request:
     """What one running request holds: attention blocks, and per group of recurrent layers its last states."""
 
     def __init__(self, rules: CacheRules, pool: BlockPool, names: PromptNames, prompt_tokens: int) -> None:
-        self.rules = rules
+        self._rules = rules
         self._pool = pool
         self._names = names
         self._prompt_tokens = prompt_tokens
@@ -174,11 +190,11 @@ class _Request:
 
     def look_up(self) -> tuple[int, int]:
         """Find and take what is cached: (hit, attention match) in tokens."""
-        size = self.rules.block_size
+        size = self._rules.block_size
         found, blocks = self._find_attention()
-        hit = match = self.rules.match(found)
-        while self.rules.hybrid and hit and not self._take_states(hit):
-            hit -= self.rules.unit
+        hit = match = self._rules.match(found)
+        while self._rules.hybrid and hit and not self._take_states(hit):
+            hit -= self._rules.unit
         self._attention = blocks[: math.ceil(hit / size)]
         for block in self._attention:
             self._pool.touch(block)
@@ -187,7 +203,7 @@ class _Request:
 
     def compute(self, start: int, end: int, *, drafts: int = 0) -> None:
         """One step of the scheduler: tokens [start, end), and this many drafts after them."""
-        size = self.rules.block_size
+        size = self._rules.block_size
         for states in self._states:
             # The state at `start` is the source of this step; what lies before it is needed no more.
             self._pool.release(
@@ -197,14 +213,18 @@ class _Request:
         index = (end + drafts - 1) // size
         for states, spare in zip(self._states, self._spare, strict=True):
             if not spare:
-                spare.extend(self._pool.take(self.rules.draft_tokens))
+                spare.extend(self._pool.take(self._rules.draft_tokens))
             if index not in states:
                 states[index] = self._pool.take(1)[0]
         # The next drafts get their attention slots before they are drafted.
-        slots = math.ceil((end + drafts + self.rules.draft_tokens) / size)
+        slots = math.ceil((end + drafts + self._rules.draft_tokens) / size)
         self._attention += self._pool.take(slots - len(self._attention))
         self._cache(start // size, end)
         self._pool.release(copied)
+
+    def decode(self, end: int) -> None:
+        """One step of the scheduler that decodes the token before `end`, with drafts after it."""
+        self.compute(end - 1, end, drafts=self._rules.draft_tokens)
 
     def finish(self) -> None:
         """Free everything, the last block first."""
@@ -215,7 +235,7 @@ class _Request:
 
     def _find_attention(self) -> tuple[int, list[Block]]:
         """The longest beginning of the prompt whose attention blocks are cached, and those blocks."""
-        size, unit, longest = self.rules.block_size, self.rules.unit, self._prompt_tokens - 1
+        size, unit, longest = self._rules.block_size, self._rules.unit, self._prompt_tokens - 1
         blocks: list[Block] = []
         for end in range(size, longest + 1, size):
             block = self._pool.find(self._names.at(end))
@@ -243,14 +263,14 @@ class _Request:
         if self._move_tail:  # it just left a state inside a block: it goes on in that block, and the copy is cached
             for states in self._states:
                 (copy,) = self._pool.take(1)
-                self._pool.move_names(states[self._tail // self.rules.block_size], copy)
+                self._pool.move_names(states[self._tail // self._rules.block_size], copy)
                 copied.append(copy)
             self._move_tail = False
         return copied
 
     def _cache(self, first: int, end: int) -> None:
         """Make what a step has computed known: blocks from the first one on that are full, and the prompt's tail."""
-        size = self.rules.block_size
+        size = self._rules.block_size
         for index in range(first, end // size):
             tokens = (index + 1) * size
             self._pool.cache(self._attention[index], self._names.at(tokens), tokens)
@@ -276,7 +296,7 @@ class _Request:
             states.append(state)
         for held, state in zip(self._states, states, strict=True):
             self._pool.touch(state)
-            held[(tokens - 1) // self.rules.block_size] = state
+            held[(tokens - 1) // self._rules.block_size] = state
         return True
 
 

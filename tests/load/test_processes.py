@@ -22,6 +22,7 @@ from bench.observe.observations import ClientSelf, PhaseStarted
 from bench.records import Outcome, RequestRecord
 from bench.servers import Server
 from recipes.schema import TurnGap
+from tests.signal_masks import blocks_ctrl_c
 from tests.truth.workload import TruthSource
 
 if TYPE_CHECKING:
@@ -181,19 +182,16 @@ def test_a_trace_takes_as_many_as_its_rate_needs(lines: int, processes: int) -> 
 
 def test_ctrl_c_never_reaches_a_client_process_not_even_while_python_loads(truth: TruthServer) -> None:
     """Else Python prints a traceback of it, and it ends before its parent says so."""
-    blocked: list[int] = []
+    blocked: list[bool] = []
 
     def also(_: RequestRecord, stop: asyncio.Event) -> None:
         if not blocked:
             spawned = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
-            for child in spawned:
-                status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
-                mask = int(status.partition("SigBlk:")[2].split(maxsplit=1)[0], 16)
-                blocked.append(mask >> (signal.SIGINT - 1) & 1)
+            blocked.extend(blocks_ctrl_c(child.pid) for child in spawned)
             stop.set()
 
     run(truth.base_url, partial(TruthSource, point=9006), steady_s=30.0, also=also)
-    assert blocked == [1, 1]
+    assert blocked == [True, True]
 
 
 def test_client_processes_keep_to_the_cores_of_their_client(truth: TruthServer) -> None:

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from bench.engine.environment import ensure_environment
 from bench.explain.preflight.captures import captures_of
 from bench.explain.preflight.lasting import prompts_at_once
 from bench.explain.preflight.prefix import rules_of, turns_of
-from bench.workload.prefix_cache import Prefill, PrefixCacheModel, Running
+from bench.workload.prefix_cache import Prefill, PrefixCacheModel
 from bench.workload.prefix_cache_bounds import ServedPrompt, predict_served
 from bench.workload.prefix_cache_rules import CacheRules
 from bench.workload.turn import Segment
@@ -213,15 +213,11 @@ def test_side_by_side_every_hit_is_within_its_bounds(served: tuple[list[Run], li
 def test_hits_that_do_not_last_are_lost_by_vllm_too(served: tuple[list[Run], list[Run], list[Run]]) -> None:
     """`bench.explain.preflight.lasting`: the simulated hits of the tuned recipe, hundred by hundred."""
     run = served[2][1]
-    engine, running = PrefixCacheModel(run.rules), deque[Running]()
-    simulated = []
-    for flat, output, _ in run.rows:
-        if len(running) == (AT_ONCE if output > 1 else 1):
-            running.popleft().end()
-        running.append(engine.begin(prompt(flat), output))
-        simulated.append(running[-1].prefill.hit)
+    engine, rows, primes = PrefixCacheModel(run.rules), [(prompt(flat), output) for flat, output, _ in run.rows], 10
+    for each in rows[:primes]:
+        engine.serve(*each)
+    simulated = [0] * primes + [each.hit for each in engine.serve_at_once(rows[primes:], AT_ONCE)]
     by_vllm = [hit for _, _, hit, _ in run.answer]
-    primes = len(run.rows) - 700
     assert mean(end - start for start, end, _, _ in run.answer[primes:]) == pytest.approx(2 * AT_ONCE, rel=0.05)
     shares = [
         [sum(hits[begin : begin + 100]) / 1_000_000 for begin in range(primes, len(run.rows), 100)]
@@ -236,7 +232,7 @@ def test_the_tuned_recipes_graphs_fit_its_steps(served: tuple[list[Run], list[Ru
     """The source of its capture sizes."""
     run = served[2][0]
     sizes = captures_of(basis("h200-fp8-fast-dummy").settings).sizes
-    begun = run.rows[len(run.rows) - 700][2] or 0
+    begun = run.rows[10][2] or 0  # after the primes
     steps = [tokens for tokens in run.steps[begun:] if tokens]
     with_prompts = [tokens for tokens in steps if tokens > 5 * 64]  # more than all sequences decode
     assert len(with_prompts) > 650

@@ -6,7 +6,7 @@ goes at last, however much of it hits rest on. With MTP and `--prefix-match-unit
 (`bench.workload.prefix_cache_rules`, 8): tails of the priming prompts vouch for hits that end before them, and are not
 used by them.
 
-Found where two engines shared a card (evidence/h200/host-floor-20261130): both lost a quarter of their long hits.
+Found where two engines shared a card, and hits were fewer than predicted (evidence/h200/host-floor-20261130).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count, cycle, pairwise
+from itertools import count, cycle, pairwise, tee
 from typing import TYPE_CHECKING, Final
 
 from bench.errors import StreamproofError
 from bench.explain.preflight.prefix import prefills_of, rules_of, turns_of
 from bench.observe.lasting import Lasting
-from bench.workload.prefix_cache import PrefixCacheModel, Running
+from bench.workload.prefix_cache import PrefixCacheModel
 from bench.workload.turn import Segment
 from recipes.schema import Workload
 
@@ -70,20 +70,17 @@ def _lasting(workload: str, rules: CacheRules, at_once: int) -> Lasting | None:
     most = min(_MOST, _MOST_BLOCKS // (spec.prompt_tokens // rules.block_size + 1) + 1)
     alone = [prefill.hit for prefill in prefills_of(workload, replace(rules, num_gpu_blocks=None))]
     engine = PrefixCacheModel(rules)
-    running: deque[Running] = deque()
+    which, sent = tee(prompts_at_once(workload, at_once))
+    prefills = engine.serve_at_once(((segments, spec.output_tokens) for _, segments in sent), at_once)
     last: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
     number = used = 0
     lost_after: int | None = None
     try:
         for turn in turns_of(workload)[0]:
             engine.serve(turn.segments, 1)
-        for number, (index, segments) in enumerate(prompts_at_once(workload, at_once), start=1):
-            if len(running) == at_once:
-                running.popleft().end()
-            running.append(engine.begin(segments, spec.output_tokens))
-            prefill = running[-1].prefill
+        for number, (prefill, (index, _)) in enumerate(zip(prefills, which, strict=True), start=1):
             last.append((alone[index], prefill.hit, prefill.ends[-1]))
-            if lost_after is None and engine.evicted and prefill.hit < alone[index]:
+            if lost_after is None and prefill.hit < alone[index]:
                 lost_after = number
             if number == most:
                 break

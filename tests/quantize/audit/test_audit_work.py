@@ -23,6 +23,7 @@ from quantize.audit.run import audit_checkpoint
 from quantize.audit.scene import build_scene, jobs_of
 from quantize.audit.work import Progress, run_jobs
 from tests.quantize.audit.synthetic import Folder
+from tests.signal_masks import blocks_ctrl_c
 
 
 @pytest.fixture
@@ -127,7 +128,8 @@ if __name__ == "__main__":
         assert running.stdout is not None
         assert running.stdout.readline() == "working\n"
         everyone = psutil.Process(running.pid).children(recursive=True)
-        assert everyone
+        workers = [child for child in everyone if "spawn_main" in " ".join(child.cmdline())]
+        assert [blocks_ctrl_c(worker.pid) for worker in workers] == [True, True]
         whom(running.pid, end)
         _, errors = running.communicate(timeout=30)
         assert running.returncode != 0
