@@ -40,9 +40,10 @@ class Choice:
         computed: mean tokens of a prompt that are computed.
         steps: mean steps of the scheduler that compute them, one request at a time.
         sequences: of the workload that fit the KV cache of one GPU, none sharing a prefix.
+        hits: share of prompt tokens that come from the cache, as `computed` has it: while nothing is given up.
         current: it is the recipe's own.
-        lasting: share of prompt tokens that come from the cache in the long run (`bench.explain.preflight.lasting`);
-            None where the load does not fit the pool, and for pairs that others beat.
+        lasting: the same share in the long run (`bench.explain.preflight.lasting`); None where the load does not fit
+            the pool, and for pairs that others beat.
     """
 
     block_size: int
@@ -50,6 +51,7 @@ class Choice:
     computed: float
     steps: float
     sequences: float
+    hits: float
     current: bool = False
     lasting: float | None = None
 
@@ -185,5 +187,6 @@ def _choice(basis: Basis, rules: CacheRules, mean: MeanPrefill, *, current: bool
         computed=mean.computed,
         steps=mean.steps,
         sequences=cache.sequences(blocks, workload.prompt_tokens + workload.output_tokens),
+        hits=1 - mean.computed / basis.prefix.prompts,
         current=current,
     )

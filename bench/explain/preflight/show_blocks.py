@@ -40,6 +40,7 @@ def blocks_data(blocks: Blocks) -> dict[str, Any]:
                 "computed_tokens": choice.computed,
                 "steps": choice.steps,
                 "sequences": choice.sequences,
+                "hits": choice.hits,
                 "lasting_hits": choice.lasting,
                 "current": choice.current,
                 "beaten": choice not in blocks.front,
@@ -56,15 +57,16 @@ def _tried(blocks: Blocks) -> str:
     return (
         f"{words.plural(blocks.tried, 'pair')} tried: blocks of {blocks.sizes[0]:,} to {blocks.sizes[-1]:,} tokens, "
         f"every {blocks.sizes.step}{units}. Here is what this recipe has, and what no other pair beats in both tokens "
-        "computed and steps of a prompt, one request at a time. Larger blocks leave room for fewer sequences. Lasting "
-        "is the share of hits once the pool has been through, all of the ladder's requests at once."
+        "computed and steps of a prompt, one request at a time. Larger blocks leave room for fewer sequences. Hits "
+        "are the share of prompt tokens that is not computed; lasting is what remains of it once the pool has been "
+        "through, all of the ladder's requests at once."
         + (f" Left out: {words.plural(blocks.misnaming, 'pair')} {_WRONG}" if blocks.misnaming else "")
     )
 
 
 def _table(blocks: Blocks) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for heading in ("block", "unit", "computed", "steps", "sequences", "lasting"):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for heading in ("block", "unit", "computed", "steps", "sequences", "hits", "lasting"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for choice in blocks.shown:
@@ -75,6 +77,7 @@ def _table(blocks: Blocks) -> Table:
             words.count(round(choice.computed)),
             f"{choice.steps:.2f}",
             words.count(round(choice.sequences)),
+            words.percent(choice.hits),
             words.percent(choice.lasting),
             mark,
             style="bold" if choice.current else "",

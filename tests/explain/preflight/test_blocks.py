@@ -76,6 +76,7 @@ class TestFront:
             computed=st.integers(1, 6).map(float),
             steps=st.integers(1, 6).map(float),
             sequences=st.just(1.0),
+            hits=st.just(0.5),
         ),
         max_size=30,
         unique_by=lambda choice: (choice.block_size, choice.match_unit),
@@ -94,7 +95,7 @@ class TestFront:
         assert all(a.steps < b.steps and a.computed > b.computed for a, b in pairwise(front))
 
     def test_of_equals_the_smaller_block_and_the_larger_unit_remain(self) -> None:
-        small = Choice(block_size=32, match_unit=16, computed=1.0, steps=1.0, sequences=1.0)
+        small = Choice(block_size=32, match_unit=16, computed=1.0, steps=1.0, sequences=1.0, hits=0.5)
         assert front_of([replace(small, block_size=64), replace(small, match_unit=4), small]) == (small,)
 
 

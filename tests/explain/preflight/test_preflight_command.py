@@ -72,7 +72,7 @@ def test_other_blocks_are_shown_where_they_are_asked_for() -> None:
         "prefill steps of a prompt",
         "26 pairs tried: blocks of 256 to 512",
         "this recipe",
-        "sequences   lasting",
+        "sequences    hits  lasting",
     ):
         assert words in shown
     assert "this recipe: beaten" not in shown
@@ -95,6 +95,7 @@ def test_scripts_get_the_blocks_too() -> None:
     assert lines["prefix.steps"]["unit"] == "steps"
     assert own["beaten"] is False
     assert own["computed_tokens"] / 2000 == pytest.approx(1 - lines["prefix.rate"]["value"])
+    assert own["hits"] == pytest.approx(lines["prefix.rate"]["value"])
     assert own["lasting_hits"] == lines["prefix.lasting"]["value"]
 
 

@@ -95,7 +95,7 @@ def test_steps_are_not_judged_where_nothing_better_is_known(target: str) -> None
 
 
 def test_blocks_that_were_tried_are_named() -> None:
-    few = (Choice(block_size=1792, match_unit=None, computed=1040.0, steps=1.0, sequences=221.1),)
+    few = (Choice(block_size=1792, match_unit=None, computed=1040.0, steps=1.0, sequences=221.1, hits=0.9),)
     of = basis("vanilla")
     named = judged(of, tried(few))
     assert named.why == (
@@ -111,7 +111,7 @@ def test_blocks_that_were_tried_are_named() -> None:
 
 
 def test_blocks_that_take_two_steps_as_well_are_not_named() -> None:
-    slow = Choice(block_size=1792, match_unit=None, computed=10.0, steps=1.1, sequences=1.0)
+    slow = Choice(block_size=1792, match_unit=None, computed=10.0, steps=1.1, sequences=1.0, hits=0.9)
     assert "prefill steps" not in {v.name for v in verdicts_of(basis("vanilla"), tried([slow]))}
     assert worst(verdicts_of(basis("vanilla"), tried([slow]))) == worst(verdicts_of(basis("vanilla")))
 
