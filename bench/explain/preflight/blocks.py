@@ -141,8 +141,8 @@ def blocks_of(basis: Basis, on_progress: Callable[[int, int], None] = lambda _do
 
 
 def _with_lasting(basis: Basis, choice: Choice) -> Choice:
-    ours = rules_of(basis.recipe, basis.settings, basis.cache) if choice.current else None
-    lasting = lasting_of(basis, ours or _rules_of(basis, choice.block_size, choice.match_unit))
+    rules = None if choice.current else _rules_of(basis, choice.block_size, choice.match_unit)
+    lasting = lasting_of(basis, rules)
     return replace(choice, lasting=lasting.rate if lasting else None)
 
 
@@ -187,6 +187,6 @@ def _choice(basis: Basis, rules: CacheRules, mean: MeanPrefill, *, current: bool
         computed=mean.computed,
         steps=mean.steps,
         sequences=cache.sequences(blocks, workload.prompt_tokens + workload.output_tokens),
-        hits=1 - mean.computed / basis.prefix.prompts,
+        hits=mean.rate,
         current=current,
     )

@@ -39,12 +39,14 @@ class MeanPrefill:
     """What computing a prompt takes, on average, on an engine that does nothing else meanwhile.
 
     Attributes:
+        rate: share of prompt tokens that are hits.
         computed: tokens that are no hits.
         steps: steps of the scheduler that compute them.
         misnaming: share of prompts that leave a recurrent state under the name of a point at which it is not, from
             which later prompts go on wrongly (`bench.workload.prefix_cache_rules`, 9).
     """
 
+    rate: float
     computed: float
     steps: float
     misnaming: float
@@ -54,6 +56,7 @@ class MeanPrefill:
         """The mean of one prefill at least, by an engine of these rules."""
         count = len(prefills)
         return cls(
+            rate=sum(prefill.hit for prefill in prefills) / sum(prefill.ends[-1] for prefill in prefills),
             misnaming=sum(rules.hybrid and prefill.misnames(rules.block_size) for prefill in prefills) / count,
             computed=sum(prefill.computed for prefill in prefills) / count,
             steps=sum(prefill.steps for prefill in prefills) / count,
@@ -114,7 +117,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
     if rules.fine:
         first = [prefill.hit for turn, prefill in zip(calls, prefills, strict=True) if turn.turn == 0]
         return PrefixPlan(
-            rate=1 - mean.computed / prompts,
+            rate=mean.rate,
             computed=mean.computed,
             steps=mean.steps,
             prompts=prompts,
@@ -129,7 +132,7 @@ def prefix_plan(recipe: Recipe, settings: Settings, cache: KvCache) -> PrefixPla
     hit = reusable(shared, rules)
     blocks = hit // rules.block_size + (1 if rules.draft_tokens else 0)
     return PrefixPlan(
-        rate=1 - mean.computed / prompts,
+        rate=mean.rate,
         computed=mean.computed,
         steps=mean.steps,
         prompts=prompts,

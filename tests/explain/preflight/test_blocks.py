@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bench.errors import UsageError
 from bench.explain.preflight.blocks import FINEST, Choice, blocks_of, front_of, pairs_of
 from bench.explain.preflight.command import progress
+from bench.explain.preflight.lasting import lasting_of
 from bench.explain.preflight.plan import Basis
 from bench.explain.preflight.prefix import MeanPrefill, prefills_of
 from bench.workload.prefix_cache_rules import CacheRules
@@ -171,6 +172,10 @@ def test_a_cpu_engine_without_block_size_is_tried_beside_one_that_has_it() -> No
     assert blocks.current is not None
     assert blocks.current.block_size == 256
     assert any(choice.block_size == 256 and choice.beats(blocks.current) for choice in blocks.front)
+    own = lasting_of(plan)
+    assert own is not None
+    assert blocks.current.lasting == own.rate  # by its own stops, too
+    assert own.rate < min(choice.lasting or 0.0 for choice in blocks.front if choice.block_size == 256)
 
 
 def test_blocks_that_no_step_holds_are_not_tried() -> None:
