@@ -194,4 +194,5 @@ _prctl: Final = _load_prctl()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # At once: while Python ends in good order it gives up its signal handlers, and a SIGTERM then would be our status.
+    os._exit(main())

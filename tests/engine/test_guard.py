@@ -155,6 +155,27 @@ def test_a_guard_that_does_not_answer_is_killed_and_leaves_nothing(
     assert process.poll() == -signal.SIGKILL
 
 
+ENDING = """
+import os, runpy, signal
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
+        kill(pid, number)  # Python has given up its signal handlers by now
+last = Last()
+runpy.run_module("bench.engine.guard", run_name="__main__")
+"""
+
+
+def test_a_stop_that_comes_while_the_guard_ends_does_not_change_the_exit_status() -> None:
+    """Else an engine that died by itself was told to have ended as it was asked to."""
+    lifeline, held = os.pipe()
+    ending = [sys.executable, "-c", ENDING, "--lifeline", str(lifeline), "--grace", "60", "--", "sh", "-c", "exit 7"]
+    try:
+        assert subprocess.run(ending, pass_fds=(lifeline,), check=False, timeout=HUNG_S).returncode == 7
+    finally:
+        os.close(lifeline)
+        os.close(held)
+
+
 CLIENT = """
 import os, signal, sys
 from pathlib import Path
